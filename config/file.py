@@ -1,0 +1,187 @@
+"""The TOML file and the variables that override it, read into stages and chains or into a list of problems."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from config.problems import ConfigError, Problem, checked, no_such
+from config.stages import Chain, ChainTable, Stage, StageTable, is_name, lane_of, stage
+
+NOT_ENFORCED = (
+    "breaker", "max_in_flight", "requests_per_minute", "tokens_per_minute", "retires_on", "limit_group",
+    "cold_load_timeout",
+)  # fmt: skip
+"""Keys that are checked but do nothing yet; `staffel check` says so for each one that is written."""
+
+
+class General(BaseModel):
+    """The keys above the first table. Times in seconds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    max_request_bytes: int = Field(default=4_000_000, ge=1_000, le=100_000_000)
+    answer_ttl: int = Field(default=86_400, ge=1)
+    ledger_ttl: int = Field(default=7 * 86_400, ge=1)
+    cloud_slots: int = Field(default=200, ge=1, le=2_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A sound configuration; `notes` are worth a line but stop nothing."""
+
+    general: General
+    stages: Mapping[str, Stage]
+    chains: Mapping[str, Chain]
+    notes: tuple[Problem, ...]
+
+
+def load(path: Path, overrides: Mapping[str, Any], environ: Mapping[str, str]) -> Read:
+    """Read and check the file; raises `ConfigError` with every problem of it."""
+    source = str(path)
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        hint = "is not there; `staffel init` writes one, or name yours with STAFFEL_CONFIG or --config"
+        raise ConfigError(source, [Problem("", hint)]) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            source, [Problem("", f"cannot be read: {getattr(error, 'strerror', None) or error}")]
+        ) from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(source, [Problem("", f"is not TOML: {error}")]) from None
+    return _Reading(source, merged(raw, overrides), environ).result()
+
+
+def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """The two tables as one, the second on top; a variable's `_` also finds a name's `-`."""
+    result = dict(under)
+    spelled = {key.replace("-", "_").lower(): key for key in under}
+    for key, value in over.items():
+        name = spelled.get(key, key)
+        below = result.get(name)
+        result[name] = merged(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    return result
+
+
+class _Reading:
+    """One pass over the tables that gathers problems instead of stopping at the first."""
+
+    def __init__(self, source: str, raw: dict[str, Any], environ: Mapping[str, str]) -> None:
+        self.source, self.environ = source, environ
+        self.problems: list[Problem] = []
+        self.tables: dict[str, StageTable] = {}
+        self.raw_stages = self._table(raw, "stages")
+        self.raw_chains = self._table(raw, "chains")
+        self.general, found = checked(General, raw, "")
+        self.problems += [Problem(p.path.lstrip("."), p.text) for p in found]
+
+    def _table(self, raw: dict[str, Any], key: str) -> dict[str, Any]:
+        table = raw.pop(key, {})
+        if not isinstance(table, Mapping) or not table:
+            self.problems.append(Problem(key, f"must hold at least one table, [{key}.NAME]"))
+            return {}
+        return dict(table)
+
+    def result(self) -> Read:
+        stages = self._stages()
+        chains = self._chains()
+        self._used(chains)
+        self._one_lane_a_host()
+        if self.problems:
+            raise ConfigError(self.source, self.problems)
+        return Read(self.general, stages, chains, tuple(self._notes()))
+
+    def _stages(self) -> dict[str, Stage]:
+        stages = {}
+        for name, table in self.raw_stages.items():
+            path = f"stages.{name}"
+            self._name(name, path)
+            value, found = checked(StageTable, table, path)
+            self.problems += found
+            if value is not None:
+                self.tables[name] = value
+                stages[name] = stage(name, value, self._key(value, path))
+        return stages
+
+    def _name(self, name: str, path: str) -> None:
+        if not is_name(name):
+            self.problems.append(Problem(path, "a name has small letters, digits, _ and -, and starts with a letter"))
+
+    def _key(self, table: StageTable, path: str) -> str | None:
+        if table.api_key_env is None:
+            return None
+        if not (key := self.environ.get(table.api_key_env, "").strip()):
+            text = f"the variable {table.api_key_env} is not set; set it, or name the one that holds the key"
+            self.problems.append(Problem(f"{path}.api_key_env", text))
+        return key or None
+
+    def _chains(self) -> dict[str, Chain]:
+        chains = {}
+        for name, table in self.raw_chains.items():
+            path = f"chains.{name}"
+            self._name(name, path)
+            if name in self.raw_stages:
+                self.problems.append(Problem(path, "a stage has this name too; give the chain another"))
+            value, found = checked(ChainTable, table, path)
+            self.problems += found
+            if value is not None:
+                plan = tuple(dict.fromkeys(self._flat(name, path, ())))
+                chains[name] = Chain(name, plan, value.deadline)
+                self._reserves(chains[name], path)
+        return chains
+
+    def _flat(self, name: str, path: str, above: tuple[str, ...]) -> Iterator[str]:
+        """The stages of a chain, chains in it unrolled; a ring of chains is a problem, told once."""
+        if name in above:
+            self._once(Problem(path, f"a ring: {' -> '.join((*above[above.index(name) :], name))}; take one link out"))
+            return
+        table = self.raw_chains.get(name)
+        inner = table.get("stages", []) if isinstance(table, Mapping) else []
+        for place, item in enumerate(inner if isinstance(inner, list) else []):
+            if item in self.raw_stages:
+                yield item
+            elif isinstance(item, str) and item in self.raw_chains:
+                yield from self._flat(item, f"chains.{name}.stages.{place}", (*above, name))
+            elif isinstance(item, str):
+                known = [*self.raw_stages, *self.raw_chains]
+                self._once(Problem(f"chains.{name}.stages.{place}", no_such(item, known)))
+
+    def _once(self, problem: Problem) -> None:
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+    def _reserves(self, chain: Chain, path: str) -> None:
+        known = [self.tables[name] for name in chain.plan if name in self.tables]
+        if len(known) > 1 and (kept := sum(table.reserve for table in known[1:])) >= chain.deadline:
+            text = f"{chain.deadline:g} s are all reserved ({kept:g} s) for later stages; raise it, or lower a reserve"
+            self.problems.append(Problem(f"{path}.deadline", text))
+
+    def _used(self, chains: Mapping[str, Chain]) -> None:
+        used = {name for chain in chains.values() for name in chain.plan}
+        for name in self.raw_stages:
+            if self.raw_chains and name not in used:
+                self.problems.append(Problem(f"stages.{name}", "is in no chain; add it to one, or take it out"))
+
+    def _one_lane_a_host(self) -> None:
+        lanes: dict[str, tuple[str, str]] = {}
+        for name, table in self.tables.items():
+            if table.provider != "ollama":
+                continue
+            host, lane = urlsplit(table.base_url).netloc.replace("localhost", "127.0.0.1"), lane_of(table)
+            first, other = lanes.setdefault(host, (name, lane))
+            if other != lane:
+                text = f"{lane!r}, but {first} has the same host on {other!r}; one Ollama host has one lane"
+                self.problems.append(Problem(f"stages.{name}.lane", text))
+
+    def _notes(self) -> Iterator[Problem]:
+        for name, table in self.raw_stages.items():
+            for key in NOT_ENFORCED:
+                if key in table:
+                    yield Problem(f"stages.{name}.{key}", "is checked but does nothing yet")

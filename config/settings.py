@@ -1,0 +1,95 @@
+"""The environment and the file as one frozen value."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from config.file import General, load
+from config.problems import ConfigError, Problem
+from config.stages import Chain, Stage
+
+RUN_FILE = "redis.json"
+"""Where the embedded server says how to reach it, in the state folder (mode 0600)."""
+
+
+class Environment(BaseSettings):
+    """Every variable of ours. `STAFFEL_STAGES__PRIMARY__TIMEOUT=5` overrides a key of the file."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="STAFFEL_", env_nested_delimiter="__", extra="ignore", hide_input_in_errors=True
+    )
+
+    config: Path = Path("staffel.toml")
+    redis_url: str = ""
+    broker_url: str = ""
+    state_dir: Path = Path("~/.local/state/staffel")
+    max_request_bytes: int | None = None
+    answer_ttl: int | None = None
+    ledger_ttl: int | None = None
+    cloud_slots: int | None = None
+    stages: dict[str, Any] = {}
+    chains: dict[str, Any] = {}
+
+    def overrides(self) -> dict[str, Any]:
+        """What goes on top of the file."""
+        given = self.model_dump(exclude={"config", "redis_url", "broker_url", "state_dir"}, exclude_none=True)
+        return {key: value for key, value in given.items() if value != {}}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a worker is built from."""
+
+    redis_url: str
+    state_dir: Path
+    general: General
+    stages: Mapping[str, Stage]
+    chains: Mapping[str, Chain]
+    notes: tuple[Problem, ...] = ()
+
+
+def environment() -> Environment:
+    """The variables, or `ConfigError` naming the one that is wrong."""
+    try:
+        return Environment()
+    except ValidationError as error:
+        problems = [Problem("STAFFEL_" + "__".join(map(str, e["loc"])).upper(), e["msg"]) for e in error.errors()]
+        raise ConfigError("the environment", problems) from None
+    except Exception as error:  # noqa: BLE001 - a settings source wraps what it meets in one of its own kinds
+        raise ConfigError("the environment", [Problem("", str(error).splitlines()[0])]) from None
+
+
+def settings(config: Path | None = None) -> Settings:
+    """Read everything once; raises `ConfigError` with all that is wrong."""
+    env = environment()
+    read = load(config or env.config.expanduser(), env.overrides(), os.environ)
+    return Settings(redis_url(env), state_dir(env), read.general, read.stages, read.chains, read.notes)
+
+
+def state_dir(env: Environment) -> Path:
+    return env.state_dir.expanduser()
+
+
+def redis_url(env: Environment) -> str:
+    """The URL of STAFFEL_REDIS_URL, else of the embedded server that runs, else an empty string."""
+    url = env.redis_url or embedded_url(state_dir(env))
+    if env.broker_url and env.broker_url != url:
+        text = "another broker than Redis is not supported yet; leave it unset"
+        raise ConfigError("the environment", [Problem("STAFFEL_BROKER_URL", text)])
+    return url
+
+
+def embedded_url(folder: Path) -> str:
+    """What the embedded server's run file says, or an empty string."""
+    try:
+        return str(json.loads((folder / RUN_FILE).read_text())["url"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""

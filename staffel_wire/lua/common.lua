@@ -1,0 +1,55 @@
+-- Shared by all scripts: the server's time, a record's fields by name, and the end of a job.
+local ENDED = {answered = true, exhausted = true, refused = true, expired = true, cancelled = true}
+
+local function now_ms(given)
+  if given and given ~= '' then return tonumber(given) end
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+local function fields(key, ...)
+  local names, found = {...}, {}
+  local values = redis.call('HMGET', key, ...)
+  for i, name in ipairs(names) do found[name] = values[i] or nil end
+  return found
+end
+
+local function alive(workers, owner, now, dead_after)
+  if not owner or owner == '' then return false end
+  local beat = redis.call('ZSCORE', workers, owner)
+  return beat and now - tonumber(beat) < dead_after
+end
+
+-- A reader's view: everything of the record but the request, and the ledger.
+local SEEN = {'status', 'chain', 'label', 'lane', 'plan', 'submitted_at', 'deadline_at', 'enqueued_at', 'queued_ms',
+  'ended_at', 'answer'}
+local function view(job, attempts)
+  local record, values = {}, redis.call('HMGET', job, unpack(SEEN))
+  for i, name in ipairs(SEEN) do
+    if values[i] then record[#record + 1] = name; record[#record + 1] = values[i] end
+  end
+  return {record, redis.call('HGETALL', attempts)}
+end
+
+-- A call that was under way when its worker died is told as unknown: nobody saw what came of it.
+local function settle_orphans(attempts, now)
+  for _, n in ipairs(redis.call('HKEYS', attempts)) do
+    local row = redis.call('HGET', attempts, n)
+    if string.find(row, '"outcome":"started"', 1, true) then
+      row = string.gsub(row, '"outcome":"started"', '"outcome":"unknown","reason":"crashed"', 1)
+      redis.call('HSET', attempts, n, row)
+    end
+  end
+end
+
+local function finish(job, attempts, status, now, answer_ttl, ledger_ttl)
+  local waiting = redis.call('HMGET', job, 'status', 'enqueued_at', 'queued_ms')
+  if waiting[1] == 'queued' then
+    redis.call('HSET', job, 'queued_ms', tonumber(waiting[3] or 0) + now - tonumber(waiting[2] or now))
+  end
+  settle_orphans(attempts, now)
+  redis.call('HSET', job, 'status', status, 'ended_at', now, 'owner', '')
+  redis.call('HDEL', job, 'request')
+  redis.call('EXPIRE', job, answer_ttl)
+  redis.call('EXPIRE', attempts, ledger_ttl)
+end

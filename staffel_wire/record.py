@@ -1,0 +1,100 @@
+"""A job's record and ledger as the one object that every way out of Staffel shows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from staffel_wire.errors import UNANSWERED, StaffelError
+
+ENDED = frozenset({"answered", *UNANSWERED})
+
+
+def pairs(flat: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+    """A hash as Redis returns it from a script: name, value, name, value."""
+    return dict(flat) if isinstance(flat, Mapping) else dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def as_object(job: str, record: Mapping[str, str], ledger: Mapping[str, str], now_ms: float) -> dict[str, Any]:
+    """The object of `staffel ask --json`. Times in seconds; `started_at` in ISO 8601, UTC, by the server's clock."""
+    answer = json.loads(record.get("answer") or "{}")
+    rows = attempts(ledger)
+    ended = float(record.get("ended_at") or now_ms)
+    queued = float(record.get("queued_ms") or 0)
+    if record.get("status") == "queued":
+        queued += now_ms - float(record.get("enqueued_at") or now_ms)
+    submitted = float(record.get("submitted_at") or ended)
+    return {
+        "job": job,
+        "status": record.get("status") or "unknown",
+        "text": answer.get("text"),
+        "stage": answer.get("stage"),
+        "finish_reason": answer.get("finish_reason"),
+        "truncated": answer.get("truncated", False),
+        "usage": answer.get("usage"),
+        "cost_usd": total_cost(rows),
+        "queued_s": round(queued / 1000, 3),
+        "duration_s": round((ended - submitted) / 1000, 3),
+        "attempts": rows,
+    }
+
+
+def attempts(ledger: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The ledger's rows in their order, times made readable."""
+    rows = sorted((json.loads(row) for row in ledger.values()), key=lambda row: int(row["n"]))
+    return [_attempt(row) for row in rows]
+
+
+def _attempt(row: Mapping[str, Any]) -> dict[str, Any]:
+    started = datetime.fromtimestamp(float(row["started_at"]), UTC).isoformat(timespec="milliseconds")
+    usage = row.get("usage")
+    return {
+        "n": int(row["n"]), "of": int(row["of"]), "stage": row["stage"], "model": row["model"],
+        "outcome": row["outcome"], "reason": row.get("reason"), "status": row.get("status"),
+        "started_at": started.replace("+00:00", "Z"), "duration_s": _rounded(row.get("duration_s")),
+        "first_token_s": _rounded(row.get("first_token_s")), "completed": row.get("completed", False),
+        "committed": row.get("committed", False), "retry_after_s": row.get("retry_after_s"),
+        "usage": usage, "cost_usd": row.get("cost_usd"), "worker": row.get("worker"),
+    }  # fmt: skip
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(float(seconds), 3)
+
+
+def total_cost(rows: Iterable[Mapping[str, Any]]) -> float | None:
+    """USD of all attempts; None where the cost of one is not known."""
+    costs = [row.get("cost_usd") for row in rows if row["outcome"] != "started"]
+    known = [cost for cost in costs if cost is not None]
+    return None if len(known) < len(costs) else round(float(sum(known)), 9)
+
+
+def line(found: Mapping[str, Any]) -> str:
+    """What a person reads in Flower and in the log: `2 failed → local 0.6 s`."""
+    rows = found["attempts"]
+    failed = sum(row["outcome"] in {"failed", "unknown"} for row in rows)
+    passed = sum(row["outcome"] == "skipped" for row in rows)
+    before = ", ".join([f"{failed} failed"] * bool(failed) + [f"{passed} skipped"] * bool(passed))
+    after = f"{found['stage']} {rows[-1]['duration_s']:.1f} s" if found["status"] == "answered" else found["status"]
+    return f"{before} → {after}" if before else str(after)
+
+
+def story(rows: Iterable[Mapping[str, Any]]) -> str:
+    """What each stage did, on one line: `primary server_error (500) 0.0 s; backup throttled (429) 0.1 s`."""
+    return "; ".join(_told(row) for row in rows) or "no stage was asked"
+
+
+def _told(row: Mapping[str, Any]) -> str:
+    status = f" ({row['status']})" if row.get("status") not in {None, 200} else ""
+    took = "" if row["outcome"] == "skipped" else f" {row['duration_s'] or 0:.1f} s"
+    word = row["reason"] if row["outcome"] != "skipped" else f"skipped: {row['reason']}"
+    return f"{row['stage']} {word or row['outcome']}{status}{took}"
+
+
+def unanswered(found: Mapping[str, Any]) -> StaffelError:
+    """The error that stands for a job that ended without an answer."""
+    kind = UNANSWERED[found["status"]]
+    text = f"{found['status']}: {story(found['attempts'])}"
+    return kind(text, job=found["job"], attempts=found["attempts"])

@@ -1,0 +1,136 @@
+"""A request at the door: checked whole before a job exists, refused with one line that a person understands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+from staffel_wire.errors import Invalid
+
+MAX_REQUEST_BYTES = 4_000_000
+"""The default of `max_request_bytes`: a request as JSON may be this long."""
+
+MAX_DEADLINE_S = 30 * 86_400.0
+
+NOT_YET = frozenset({"response_schema", "images", "priority", "idempotency_key", "stream"})
+"""Fields of the design that no stage honours yet: refused by name, since an ignored one would be a lie."""
+
+_DEEPEST = 50
+_LONE = re.compile("[\ud800-\udfff]")
+
+
+class Message(BaseModel):
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True, strict=True)
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class Request(BaseModel):
+    """What a caller asks. Times in seconds, lengths in tokens.
+
+    Either `prompt` or `messages`; `system` goes before them. `params` are a provider's own fields, by stage name.
+    """
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True, strict=True)
+
+    prompt: str | None = None
+    messages: list[Message] = []
+    system: str | None = None
+    chain: Annotated[str, StringConstraints(min_length=1)] = "default"
+    deadline: float | None = Field(default=None, gt=0, le=MAX_DEADLINE_S, allow_inf_nan=False)
+    max_output_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
+    temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
+    reasoning: Literal["none", "low", "medium", "high"] | None = None
+    stop: list[str] = []
+    seed: int | None = Field(default=None, ge=0)
+    params: dict[str, dict[str, Any]] = {}
+    local_only: bool = False
+    label: Annotated[str, StringConstraints(max_length=200)] | None = None
+
+    @model_validator(mode="after")
+    def _one_text(self) -> Request:
+        if self.prompt is None and not self.messages:
+            raise ValueError("give a prompt or messages")
+        if self.prompt is not None and self.messages:
+            raise ValueError("give a prompt or messages, not both")
+        said = [self.prompt] if self.prompt is not None else [m.content for m in self.messages if m.role != "system"]
+        if not any(text and text.strip() for text in said):
+            raise ValueError("the prompt is empty" if self.prompt is not None else "the messages are empty")
+        return self
+
+    def conversation(self) -> list[dict[str, str]]:
+        """The messages that a provider is sent, the system's first."""
+        first = [{"role": "system", "content": self.system}] if self.system else []
+        if self.prompt is not None:
+            return [*first, {"role": "user", "content": self.prompt}]
+        return [*first, *({"role": m.role, "content": m.content} for m in self.messages)]
+
+
+def parse(fields: object, max_bytes: int = MAX_REQUEST_BYTES) -> Request:
+    """The request that these fields make, or `Invalid` with one line that never quotes the caller's text."""
+    if isinstance(fields, str):
+        fields = {"prompt": fields}
+    if not isinstance(fields, Mapping):
+        raise Invalid(f"a request is an object with a prompt, not a {type(fields).__name__}")
+    for name in fields:
+        if name in NOT_YET:
+            raise Invalid(f"{name}: not supported yet; leave it out")
+    broken = _lone_surrogate(fields)
+    if broken is not None:
+        raise Invalid(
+            f"{broken or 'a field'}: holds a lone surrogate (half a character), which is no text; decode it first"
+        )
+    try:
+        request = Request.model_validate(dict(fields))
+        size = len(request.model_dump_json(exclude_defaults=True).encode())
+    except ValidationError as error:
+        raise Invalid(_line(error)) from None
+    except (ValueError, TypeError, RecursionError):
+        raise Invalid("params: only what JSON can hold") from None
+    if size > max_bytes:
+        raise Invalid(f"the request is {size:,} bytes long; at most {max_bytes:,} are taken (max_request_bytes)")
+    return request
+
+
+def _lone_surrogate(value: object, place: str = "") -> str | None:
+    """Where the first string stands that UTF-8 cannot carry; None where all can be sent."""
+    if isinstance(value, str):
+        return place if _LONE.search(value) else None
+    inner: Iterable[tuple[object, object]] = ()
+    if isinstance(value, Mapping):
+        broken = next((key for key in value if isinstance(key, str) and _LONE.search(key)), None)
+        if broken is not None:
+            return _cleaned(f"{place}.{broken}".lstrip("."))
+        inner = value.items()
+    elif isinstance(value, list | tuple):
+        inner = enumerate(value)
+    if place.count(".") > _DEEPEST:
+        return None
+    found = (_lone_surrogate(item, f"{place}.{key}".lstrip(".")) for key, item in inner)
+    return next((where for where in found if where is not None), None)
+
+
+def _line(error: ValidationError) -> str:
+    first, *others = error.errors(include_input=False, include_url=False)
+    place = ".".join(str(part) for part in first["loc"])
+    more = f" (and {len(others)} more)" if others else ""
+    return _sentence(place, first["type"], first["msg"]) + more
+
+
+def _sentence(place: str, kind: str, message: str) -> str:
+    if kind == "extra_forbidden":
+        known = ", ".join(sorted(Request.model_fields))
+        return f"{_cleaned(place)}: not a field of a request; there are {known}"
+    if kind == "missing":
+        return f"{place}: missing"
+    text = message.removeprefix("Value error, ").removeprefix("Input ").strip()
+    return f"{_cleaned(place)}: {text}" if place else text
+
+
+def _cleaned(place: str) -> str:
+    """A caller's own key, short and printable: it may be anything."""
+    return "".join(c if c.isprintable() and not _LONE.match(c) else "?" for c in place)[:60]

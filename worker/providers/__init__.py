@@ -1,0 +1,1 @@
+"""The hosts' protocols, one file each."""

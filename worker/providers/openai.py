@@ -1,0 +1,173 @@
+"""OpenAI's chat completions: OpenAI itself, and every endpoint that speaks like it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from config.stages import Stage
+from worker.failover.attempt import Usage
+from worker.failover.provider import Call, End, Fault, Kind, Piece
+from worker.providers.replies import error_words, failed
+from worker.providers.transport import client_arguments, fault_of
+
+_DRAIN_S = 0.05
+"""After the end mark the body's own end is awaited this long, so that the connection can be used again."""
+
+_OK = 200
+
+
+class OpenAI:
+    """Streams every call, also where the caller wants one piece: only then can first token and idle clocks run."""
+
+    def __init__(self) -> None:
+        self._clients: dict[str, httpx.AsyncClient] = {}
+
+    async def stream(self, call: Call) -> AsyncIterator[Piece | End]:
+        try:
+            async with self._client(call.stage).stream(
+                "POST", f"{call.stage.base_url}/chat/completions", json=payload(call), headers=_headers(call.stage)
+            ) as response:
+                if response.status_code != _OK:
+                    body = (await response.aread()).decode("utf-8", "replace")
+                    raise failed(response.status_code, response.headers, body, time.time())
+                async for chunk in _chunks(response):
+                    yield chunk
+        except (asyncio.CancelledError, GeneratorExit):
+            raise
+        except Exception as error:
+            raise fault_of(error) from error
+
+    def _client(self, stage: Stage) -> httpx.AsyncClient:
+        if stage.name not in self._clients:
+            self._clients[stage.name] = httpx.AsyncClient(**client_arguments(stage))  # type: ignore[arg-type]
+        return self._clients[stage.name]
+
+    async def close(self) -> None:
+        for client in self._clients.values():
+            await client.aclose()
+
+
+def payload(call: Call) -> dict[str, Any]:
+    """The body of one call; a request's own params for this stage go on top of the stage's."""
+    request, stage = call.request, call.stage
+    body: dict[str, Any] = {
+        "model": stage.model,
+        "messages": list(request.messages),
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        _limit_name(stage): call.max_output_tokens,
+    }
+    optional = {
+        "temperature": request.temperature,
+        "stop": list(request.stop) or None,
+        "seed": request.seed,
+        "reasoning_effort": request.reasoning if request.reasoning != "none" else None,
+    }
+    body |= {name: value for name, value in optional.items() if value is not None}
+    return {**body, **stage.params, **request.params.get(stage.name, {}), "stream": True}
+
+
+def _limit_name(stage: Stage) -> str:
+    """OpenAI's newer models refuse `max_tokens`; most endpoints that imitate them know only that."""
+    host = urlsplit(stage.base_url).hostname or ""
+    return "max_completion_tokens" if host.endswith(("openai.com", "azure.com")) else "max_tokens"
+
+
+def _headers(stage: Stage) -> dict[str, str]:
+    return {"authorization": f"Bearer {stage.api_key.get_secret_value()}"} if stage.api_key else {}
+
+
+async def _chunks(response: httpx.Response) -> AsyncIterator[Piece | End]:
+    reading = _Reading()
+    lines = response.aiter_lines()
+    if "json" in response.headers.get("content-type", ""):
+        reading.take(_parsed("".join([part async for part in response.aiter_text()])))
+        for piece in reading.pieces():
+            yield piece
+    else:
+        async for line in lines:
+            data = line.removeprefix("data:").strip() if line.startswith("data:") else ""
+            if data == "[DONE]":
+                await _drain(lines)
+                break
+            if data:
+                reading.take(_parsed(data))
+                for piece in reading.pieces():
+                    yield piece
+            elif line.lstrip().startswith("<"):
+                raise Fault(Kind.UNREADABLE, html=True)
+    if (end := reading.end()) is not None:
+        yield end
+
+
+async def _drain(lines: AsyncIterator[str]) -> None:
+    try:
+        async with asyncio.timeout(_DRAIN_S):
+            async for _ in lines:
+                pass
+    except (TimeoutError, httpx.HTTPError):
+        return
+
+
+def _parsed(data: str) -> Mapping[str, Any]:
+    try:
+        chunk = json.loads(data)
+    except ValueError:
+        raise Fault(Kind.UNREADABLE) from None
+    if isinstance(chunk, list) and chunk:
+        chunk = chunk[0]
+    if not isinstance(chunk, Mapping):
+        raise Fault(Kind.UNREADABLE)
+    return chunk
+
+
+class _Reading:
+    """What the chunks of one answer have said so far."""
+
+    def __init__(self) -> None:
+        self._new: list[Piece] = []
+        self._finish: str | None = None
+        self._usage: Usage | None = None
+
+    def take(self, chunk: Mapping[str, Any]) -> None:
+        if chunk.get("error"):
+            code, text = error_words(chunk)
+            raise Fault(Kind.IN_STREAM, code=code, text=text)
+        if isinstance(usage := chunk.get("usage"), Mapping):
+            self._usage = _usage(usage)
+        for choice in chunk.get("choices") or ():
+            delta = choice.get("delta") or choice.get("message") or {}
+            self._hear(delta)
+            if choice.get("finish_reason"):
+                self._finish = "content_filter" if self._finish == "content_filter" else str(choice["finish_reason"])
+
+    def _hear(self, delta: Mapping[str, Any]) -> None:
+        if delta.get("refusal"):
+            self._finish = "content_filter"
+        if delta.get("reasoning_content") or delta.get("reasoning"):
+            self._new.append(Piece(thought=True))
+        if isinstance(text := delta.get("content"), str) and text:
+            self._new.append(Piece(text))
+
+    def pieces(self) -> list[Piece]:
+        new, self._new = self._new, []
+        return new
+
+    def end(self) -> End | None:
+        return None if self._finish is None else End(self._finish, self._usage)
+
+
+def _usage(usage: Mapping[str, Any]) -> Usage:
+    details = usage.get("completion_tokens_details") or {}
+    return Usage(
+        int(usage.get("prompt_tokens") or 0),
+        int(usage.get("completion_tokens") or 0),
+        int(details.get("reasoning_tokens") or 0),
+    )

@@ -1,0 +1,1 @@
+"""What all workers know together."""

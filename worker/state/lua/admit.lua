@@ -1,0 +1,66 @@
+-- Claim a job and give its next stage a permit, writing down every stage before it that cannot run, and why.
+-- KEYS: the record, the ledger, the living workers.
+local job, attempts, workers = KEYS[1], KEYS[2], KEYS[3]
+local owner, lane, worker, fence, stages = ARGV[1], ARGV[2], ARGV[3], ARGV[4], cjson.decode(ARGV[5])
+local dead_after, answer_ttl, ledger_ttl = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local now = now_ms(ARGV[9])
+
+local function over(status)
+  finish(job, attempts, status, now, answer_ttl, ledger_ttl)
+  return {'over', view(job, attempts), now}
+end
+
+local function record_row(name, reason, of)
+  local n = redis.call('HLEN', attempts) + 1
+  local row = {n = n, of = of, stage = name, model = stages[name] and stages[name].model or '', started_at = now / 1000,
+    outcome = reason and 'skipped' or 'started', reason = reason, duration_s = 0, worker = worker, cost_usd = 0}
+  redis.call('HSET', attempts, n, cjson.encode(row))
+  redis.call('EXPIRE', attempts, ledger_ttl)
+  return n
+end
+
+local record = fields(job, 'status', 'owner', 'fence', 'plan', 'next', 'deadline_at', 'local_only', 'cancel',
+  'enqueued_at', 'queued_ms')
+if not record.status then return {'unknown'} end
+if ENDED[record.status] then return {'over', view(job, attempts), now} end
+
+local first = fence == '0'
+if first then
+  if alive(workers, record.owner, now, dead_after) then return {'taken'} end
+  fence = redis.call('HINCRBY', job, 'fence', 1)
+  if record.owner == '' then
+    redis.call('HSET', job, 'queued_ms', tonumber(record.queued_ms) + now - tonumber(record.enqueued_at))
+  end
+  redis.call('HSET', job, 'owner', owner, 'status', 'running', 'lane', lane)
+  settle_orphans(attempts, now)
+elseif fence ~= record.fence then
+  return {'taken'}
+end
+if record.cancel then return over('cancelled') end
+local left = tonumber(record.deadline_at) - now
+if left <= 0 then return over('expired') end
+
+local plan = cjson.decode(record.plan)
+local kept, later = {}, 0
+for place = #plan, 1, -1 do
+  kept[place] = later
+  later = later + (stages[plan[place]] and stages[plan[place]].reserve_ms or 0)
+end
+for place = tonumber(record.next) + 1, #plan do
+  local name, reason = plan[place], nil
+  local stage = stages[name]
+  if not stage then reason = 'unsupported'
+  elseif record.local_only == '1' and not stage.home then reason = 'local_only'
+  elseif left - kept[place] <= 0 then reason = 'deadline'
+  elseif stage.lane ~= lane then
+    redis.call('HSET', job, 'status', 'queued', 'owner', '', 'lane', stage.lane, 'enqueued_at', now)
+    return {'elsewhere', stage.lane, name, view(job, attempts), now}
+  end
+  local n = record_row(name, reason, #plan)
+  if not reason then
+    local request = first and redis.call('HGET', job, 'request') or ''
+    return {'permit', name, place - 1, n, left, now, tonumber(fence), request, record.plan}
+  end
+  redis.call('HSET', job, 'next', place)
+end
+return over('exhausted')

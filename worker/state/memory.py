@@ -1,0 +1,137 @@
+"""The shared state of one process, for tests and for trying things out: the same steps as the Lua beside it.
+
+A record is kept as the Redis member keeps it, names and values as text, so that both show a job in the same way.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from config.stages import Stage
+from staffel_wire import record as shown
+from worker.failover.answer import ENDED, Answer, Status, View
+from worker.failover.attempt import Attempt, Outcome, Reason
+from worker.failover.deadline import kept_for_later
+from worker.failover.state import Admission, Elsewhere, Over, Permit, Taken, Visit
+
+
+class Memory:
+    """`clock` gives epoch seconds; `workers` holds the owners that live."""
+
+    def __init__(self, stages: Mapping[str, Stage], clock: Callable[[], float]) -> None:
+        self.stages, self.clock = stages, clock
+        self.records: dict[str, dict[str, Any]] = {}
+        self.ledgers: dict[str, dict[str, str]] = {}
+        self.workers: set[str] = set()
+
+    def submit(self, job: str, request: Mapping[str, Any], plan: tuple[str, ...], lane: str, deadline: float) -> None:
+        """Write a new job's record; `deadline` in seconds from now."""
+        now = self._ms()
+        self.records[job] = {
+            "status": "queued", "request": dict(request), "plan": plan, "lane": lane,
+            "local_only": bool(request.get("local_only")), "submitted_at": now, "enqueued_at": now, "queued_ms": 0,
+            "deadline_at": now + round(deadline * 1000), "next": 0, "fence": 0, "owner": "", "cancel": False,
+        }  # fmt: skip
+        self.ledgers[job] = {}
+
+    def cancel(self, job: str) -> None:
+        """Mark the job; it ends at its next admit."""
+        self.records[job]["cancel"] = True
+
+    async def admit(self, visit: Visit) -> Admission:
+        record = self.records.get(visit.job)
+        if record is None:
+            return Taken(known=False)
+        if record["status"] in ENDED:
+            return Over(self.view(visit.job))
+        first = visit.fence == 0
+        if first and record["owner"] in self.workers:
+            return Taken(known=True)
+        if not first and visit.fence != record["fence"]:
+            return Taken(known=True)
+        if first:
+            visit = self._claim(visit, record)
+        if record["cancel"]:
+            return self._over(visit.job, Status.CANCELLED)
+        if self._ms() >= record["deadline_at"]:
+            return self._over(visit.job, Status.EXPIRED)
+        return self._next(visit, record, first=first)
+
+    def _claim(self, visit: Visit, record: dict[str, Any]) -> Visit:
+        if record["owner"] == "":
+            record["queued_ms"] += self._ms() - record["enqueued_at"]
+        record["fence"] += 1
+        record |= {"owner": visit.owner, "status": "running", "lane": visit.lane}
+        self._settle_orphans(visit.job)
+        return replace(visit, fence=record["fence"])
+
+    def _next(self, visit: Visit, record: dict[str, Any], *, first: bool) -> Admission:
+        plan = record["plan"]
+        left = (record["deadline_at"] - self._ms()) / 1000
+        for place in range(record["next"], len(plan)):
+            stage = self.stages.get(plan[place])
+            reason = self._unfit(record, place, left)
+            if reason is None and stage is not None and stage.lane != visit.lane:
+                record |= {"status": "queued", "owner": "", "lane": stage.lane, "enqueued_at": self._ms()}
+                return Elsewhere(stage.lane, stage.name, self.view(visit.job))
+            row = self._row(visit, plan[place], stage, reason, len(plan))
+            if reason is None:
+                request = record["request"] if first else None
+                return Permit(visit, row.stage, place, row.n, row.of, left, row.started_at, plan, request)
+            record["next"] = place + 1
+        return self._over(visit.job, Status.EXHAUSTED)
+
+    def _unfit(self, record: Mapping[str, Any], place: int, left: float) -> Reason | None:
+        stage = self.stages.get(record["plan"][place])
+        if stage is None:
+            return Reason.UNSUPPORTED
+        if record["local_only"] and not stage.local:
+            return Reason.LOCAL_ONLY
+        return Reason.DEADLINE if left - kept_for_later(record["plan"], self.stages, place) <= 0 else None
+
+    def _row(self, visit: Visit, name: str, stage: Stage | None, reason: Reason | None, of: int) -> Attempt:
+        n = len(self.ledgers[visit.job]) + 1
+        row = Attempt(
+            n=n, of=of, stage=name, model=stage.model if stage else "", reason=reason, started_at=self._ms() / 1000,
+            outcome=Outcome.SKIPPED if reason else Outcome.STARTED, cost_usd=0.0, worker=visit.worker,
+        )  # fmt: skip
+        self.ledgers[visit.job][str(n)] = json.dumps(row.as_record())
+        return row
+
+    async def settle(
+        self, permit: Permit, attempt: Attempt, end: Status | None = None, answer: Answer | None = None
+    ) -> View | None:
+        record = self.records[permit.visit.job]
+        if record["fence"] != permit.visit.fence:
+            return None
+        self.ledgers[permit.visit.job][str(attempt.n)] = json.dumps(attempt.as_record())
+        if record["status"] in ENDED:
+            return self.view(permit.visit.job)
+        record["next"] = permit.place + 1
+        if answer is not None:
+            record["answer"] = json.dumps(asdict(answer))
+        return self._over(permit.visit.job, end).view if end is not None else None
+
+    def _settle_orphans(self, job: str) -> None:
+        for n, row in self.ledgers[job].items():
+            if (found := json.loads(row))["outcome"] == Outcome.STARTED:
+                found |= {"outcome": Outcome.UNKNOWN, "reason": Reason.CRASHED}
+                self.ledgers[job][n] = json.dumps(found)
+
+    def _over(self, job: str, status: Status) -> Over:
+        self._settle_orphans(job)
+        record = self.records[job]
+        record |= {"status": str(status), "ended_at": self._ms(), "owner": ""}
+        record.pop("request", None)
+        return Over(self.view(job))
+
+    def view(self, job: str) -> View:
+        record = self.records[job]
+        texts = {name: str(value) for name, value in record.items()}
+        return View(job, Status(record["status"]), shown.as_object(job, texts, self.ledgers[job], self._ms()))
+
+    def _ms(self) -> int:
+        return round(self.clock() * 1000)
