@@ -93,6 +93,8 @@ def read(path: Path, *, seconds: float = PARSE_SECONDS) -> Document:
     text = cleaned(decoded(data) if kind is Kind.TEXT else _parsed_apart(kind, data, seconds)).strip()
     if not text:
         raise Unreadable("empty" if kind is Kind.TEXT else "no text in it")
+    if len(text) > MAX_BYTES:
+        raise Unreadable(f"unpacks to more than {MAX_BYTES // 1_000_000} MB of text")
     return Document(path, printable(path.name), text, hashlib.sha256(text.encode()).hexdigest())
 
 

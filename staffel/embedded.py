@@ -33,6 +33,7 @@ from staffel.valkey_process import (
     complaint,
     free_port,
     lives,
+    pid_that_answers,
     spawn,
     taken,
     write_conf,
@@ -40,7 +41,7 @@ from staffel.valkey_process import (
 
 __all__ = ["EmbeddedFailed", "Running", "find", "start", "stop"]
 
-_ANSWER = 1.0  # s a living server may take for one reply
+_ANSWER = 1.0  # s a living server may take to answer
 _TICK = 0.02  # s between two looks
 _GRACE = 2.0  # s for a signal to end a server that did not follow the request to
 _PORTS = 5  # ports tried before the fault must be elsewhere
@@ -113,7 +114,7 @@ def _launch(home: StateDir, lock: int, end: float, port: Callable[[], int], prog
     """Start a server at the URL of the one that crashed here, or at a new one while another has the port."""
     crashed = _noted(home)
     for _ in range(_PORTS):
-        chosen = crashed if crashed and not taken(crashed.port) else _fresh(home, port())
+        chosen = crashed or _fresh(home, port())
         crashed = None
         log_begin = begin_log(home)
         process = _spawn(home, lock, chosen, program)
@@ -132,8 +133,9 @@ def _launch(home: StateDir, lock: int, end: float, port: Callable[[], int], prog
         if not taken(chosen.port):
             break
     home.forget()
+    why = complaint(home, log_begin) or f"exit status {process.returncode}"
     raise EmbeddedFailed(
-        f"the embedded server ended at once ({complaint(home, log_begin)}); see {home.log}; "
+        f"the embedded server ended at once ({why}); see {home.log}; "
         f"if its data is damaged, move {home.data} away to begin with none, {INSTEAD}"
     )
 
@@ -181,7 +183,7 @@ def _living(home: StateDir, end: float) -> Running | None:
 
 def _end(running: Running, home: StateDir, timeout: float) -> None:
     patience = timeout if _asked_to_end(running) else 0.0
-    for wait, force in ((patience, signal.SIGTERM), (_GRACE, signal.SIGKILL)):
+    for wait, force in ((patience, signal.SIGTERM), (min(timeout, _GRACE), signal.SIGKILL)):
         if _await(lambda: not lives(running.pid, home), wait):
             return
         with suppress(ProcessLookupError):
@@ -233,21 +235,16 @@ def _noted(home: StateDir) -> Running | None:
         note = json.loads(home.note.read_text())
         url, pid = str(note["url"]), int(note["pid"])
         where = urlsplit(url)
-        if not where.port or not where.password:
+        if not where.port or not where.password or not where.password.isascii():
             return None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return None
     return Running(url=url, pid=pid, port=where.port, data=home.data)
 
 
 def _answering(noted: Running) -> Running | None:
-    try:
-        with _client(noted.url) as client:
-            client.ping()
-            pid = int(client.info("server")["process_id"])
-    except (redis.RedisError, OSError, ValueError, KeyError, TypeError):
-        return None
-    return replace(noted, pid=pid) if noted.pid in (0, pid) else None
+    pid = pid_that_answers(noted.port, str(urlsplit(noted.url).password), _ANSWER)
+    return replace(noted, pid=pid) if pid and noted.pid in (0, pid) else None
 
 
 def _client(url: str) -> redis.Redis:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import string
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 from staffel.state_dir import EmbeddedFailed, StateDir
@@ -14,6 +16,9 @@ from staffel.state_dir import EmbeddedFailed, StateDir
 INSTEAD = "or set STAFFEL_REDIS_URL to a Redis of your own"
 _LOG_BYTES = 1_000_000  # a longer log is set aside at the next start; one old log is kept
 _ENVIRONMENT = ("HOME", "LD_LIBRARY_PATH", "PATH", "TMPDIR", "TZ")  # API keys are not a server's business
+_WELCOME = b"+OK\r\n+PONG\r\n$"
+_PID = re.compile(rb"\r\nprocess_id:([0-9]{1,9})\r\n")
+_ANSWER_BYTES = 16_384  # several times what a server says of itself
 _PLAIN = frozenset(f"{string.ascii_letters}{string.digits}/._-".encode())
 
 # Fsync always: a recorded reply must survive the server's death. The lists of slow and large commands and the reports
@@ -114,6 +119,29 @@ def lives(pid: int, home: StateDir) -> bool:
     return True
 
 
+def pid_that_answers(port: int, password: str, timeout: float) -> int | None:
+    """The pid that the server on a loopback port tells who knows its password; None if it does not within `timeout` s.
+
+    Written out on a socket, because a client's timeout is per read: a stranger that drips bytes would hold it for ever.
+    """
+    end = time.monotonic() + timeout
+    heard = b""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout) as server:
+            server.sendall(f"AUTH {password}\r\nPING\r\nINFO server\r\n".encode())
+            while len(heard) < _ANSWER_BYTES and (left := end - time.monotonic()) > 0:
+                server.settimeout(left)
+                more = server.recv(_ANSWER_BYTES)
+                heard += more
+                if not more or not _WELCOME.startswith(heard[: len(_WELCOME)]):
+                    return None
+                if pid := _PID.search(heard):
+                    return int(pid[1])
+    except OSError:
+        pass
+    return None
+
+
 def begin_log(home: StateDir) -> int:
     """Set a long log aside and return where the next start's lines will begin, in bytes."""
     size = home.log.stat().st_size if home.log.exists() else 0
@@ -124,11 +152,11 @@ def begin_log(home: StateDir) -> int:
 
 
 def complaint(home: StateDir, begin: int) -> str:
-    """The last line the server left in its log since `begin`; its advice about the machine is not one."""
+    """The last line the server left in its log since `begin`, or none; its advice about the machine is not one."""
     with home.log.open(errors="replace") as log:
         log.seek(begin)
         lines = [line.strip() for line in log if line.strip() and "# WARNING" not in line]
-    return lines[-1].rpartition(" # ")[2] if lines else "without a word"
+    return lines[-1].rpartition(" # ")[2] if lines else ""
 
 
 def _quoted(path: Path) -> str:

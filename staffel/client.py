@@ -1,0 +1,164 @@
+"""The asynchronous client for web backends: one Redis connection, however many jobs wait.
+
+It stands alone: no Celery, nothing of this project's config, worker or tasks, so it works beside an app's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from collections.abc import Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
+
+from staffel.answer import Answer, from_shown
+from staffel.connection import Connection
+from staffel.errors import Invalid, Unavailable
+from staffel.waiting import Seen, Waiting
+from staffel_wire import keys
+from staffel_wire.catalogue import Catalogue, from_json
+from staffel_wire.message import envelope
+from staffel_wire.record import ENDED, as_object, pairs, unanswered
+from staffel_wire.request import parse
+from staffel_wire.submit import arguments
+
+_CATALOGUE_S = 10.0
+
+
+class Client:
+    """`Client(url)` or the URL of STAFFEL_REDIS_URL; never starts a server. Use it on one event loop.
+
+    Raises `Invalid` for a request that cannot be taken, `Unavailable` where Redis does not answer (within 3 s), and
+    from `ask` and `wait` the end of a job without an answer: `Exhausted`, `Refused`, `Expired`, `Cancelled`.
+    """
+
+    def __init__(self, url: str | None = None) -> None:
+        found = url or os.environ.get("STAFFEL_REDIS_URL", "")
+        if not found:
+            raise Unavailable("no Redis: give Client a URL, or set STAFFEL_REDIS_URL")
+        self._connection = Connection(found)
+        self._waiting = Waiting(self._poll)
+        self._catalogue: tuple[float, Catalogue] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connection; jobs under way go on."""
+        self._waiting.stop()
+        await self._connection.close()
+
+    async def ask(self, request: str | Mapping[str, Any], *, cancel_with_me: bool = False, **fields: Any) -> Answer:  # noqa: ANN401 - a request's other fields
+        """Submit and wait. Cancelling the coroutine cancels the wait alone, unless `cancel_with_me`."""
+        return await self.wait(await self.submit(request, **fields), cancel_with_me=cancel_with_me)
+
+    async def submit(
+        self,
+        request: str | Mapping[str, Any],
+        *,
+        job: str | None = None,
+        again: bool = False,
+        **fields: Any,  # noqa: ANN401 - a request's other fields
+    ) -> str:
+        """Write the job's record and queue it, in one step; returns its id.
+
+        `job` chooses the id: one that is known already is joined, and with `again` asked anew if it ended unanswered.
+        """
+        whole = {**({"prompt": request} if isinstance(request, str) else _mapping(request)), **fields}
+        catalogue = await self.catalogue()
+        parsed = parse(whole, catalogue.max_request_bytes)
+        if parsed.chain not in catalogue.chains:
+            catalogue = await self.catalogue(fresh=True)
+        entry = catalogue.entry(parsed)
+        job = job or str(uuid.uuid4())
+        await self._connection.script(
+            "submit",
+            [keys.job(job), keys.attempts(job), entry.lane],
+            arguments(parsed, entry, catalogue, envelope(job, entry.lane), again=again),
+        )
+        return job
+
+    async def wait(self, job: str, *, cancel_with_me: bool = False) -> Answer:
+        """Wait for a job's end; any number may wait, each for any job, and each gets it."""
+        try:
+            seen = await self._waiting.until(job, lambda seen: seen.status in ENDED or seen.status == "unknown")
+        except asyncio.CancelledError:
+            if cancel_with_me:
+                with suppress(Unavailable):
+                    await asyncio.shield(self.cancel(job))
+            raise
+        if seen.status == "unknown":
+            raise Invalid(f"there is no job {job}; it was never submitted here, or its time to live is over")
+        shown = await self.show(job)
+        if shown["status"] != "answered":
+            raise unanswered(shown)
+        return from_shown(shown)
+
+    async def show(self, job: str) -> dict[str, Any]:
+        """The job as it stands, its attempts too; while it runs and after."""
+        (record, ledger), now = await self._connection.script("look", [keys.job(job), keys.attempts(job)], [""])
+        shown = as_object(job, pairs(record), pairs(ledger), now)
+        if shown["status"] == "unknown" and not shown["attempts"]:
+            raise Invalid(f"there is no job {job}; it was never submitted here, or its time to live is over")
+        return shown
+
+    async def cancel(self, job: str) -> str:
+        """Cancel a job: a waiting one never starts, a running one's call is closed; returns its state.
+
+        The state is `cancelled`, `cancelling` (its worker is closing the call) or the end that it already had.
+        """
+        catalogue = await self.catalogue(needed=False)
+        state = await self._connection.script(
+            "cancel",
+            [keys.job(job), keys.attempts(job), keys.WORKERS],
+            [keys.WORKER_DEAD_AFTER_MS, catalogue.answer_ttl, catalogue.ledger_ttl, "", 1],
+        )
+        if state == "unknown":
+            raise Invalid(f"there is no job {job}; it was never submitted here, or its time to live is over")
+        return str(state)
+
+    async def lanes(self) -> frozenset[str]:
+        """The lanes that a living worker serves."""
+        lanes, _ = await self._poll([])
+        return lanes
+
+    async def catalogue(self, *, fresh: bool = False, needed: bool = True) -> Catalogue:
+        """What the workers can do, read again after some seconds; raises `Unavailable` if none ever started here."""
+        now = asyncio.get_running_loop().time()
+        if not fresh and self._catalogue is not None and now - self._catalogue[0] < _CATALOGUE_S:
+            return self._catalogue[1]
+        text = await self._connection.get(keys.CATALOGUE)
+        if text is None:
+            if not needed:
+                return Catalogue({})
+            raise Unavailable(
+                f"no worker has started on {self._connection.shown} yet; start one: celery -A worker worker -Q cloud"
+            )
+        self._catalogue = (now, from_json(text))
+        return self._catalogue[1]
+
+    async def watch(self, job: str) -> Seen:
+        """One look at a job's status and lane, shared with everyone who waits."""
+        return await self._waiting.until(job, lambda _: True)
+
+    async def _poll(self, jobs: list[str]) -> tuple[frozenset[str], list[Seen]]:
+        catalogue = self._catalogue[1] if self._catalogue else Catalogue({})
+        names = [name for job in jobs for name in (keys.job(job), keys.attempts(job))]
+        ttls: list[str | int] = [keys.WORKER_DEAD_AFTER_MS, catalogue.answer_ttl, catalogue.ledger_ttl, ""]
+        lanes, flat = await self._connection.script("poll", [keys.WORKERS, *names], ttls)
+        alive = frozenset(lanes)
+        seen = [Seen(status, lane, served=lane in alive) for status, lane in zip(flat[::2], flat[1::2], strict=True)]
+        return alive, seen
+
+
+def _mapping(request: object) -> Mapping[str, Any]:
+    if not isinstance(request, Mapping):
+        raise Invalid(f"a request is a prompt or an object with a prompt, not a {type(request).__name__}")
+    return request

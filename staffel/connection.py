@@ -1,0 +1,69 @@
+"""One connection to Redis, shared by everything that a client does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import AuthenticationError, NoScriptError, RedisError
+
+from staffel.errors import Unavailable
+from staffel_wire.scripts import source
+
+_TIMEOUT_S = 3.0
+
+
+class Connection:
+    """Commands one after the other on a single connection, opened at the first one."""
+
+    def __init__(self, url: str) -> None:
+        self.shown = shown_url(url)
+        try:
+            self._redis = Redis.from_url(
+                url, decode_responses=True, single_connection_client=True, socket_timeout=_TIMEOUT_S,
+                socket_connect_timeout=_TIMEOUT_S, client_name="staffel-client",
+                retry=Retry(NoBackoff(), 1),
+            )  # fmt: skip
+        except ValueError as error:
+            raise Unavailable(f"{self.shown} is no Redis URL ({error}); write redis://HOST:PORT/0") from None
+        self._turn = asyncio.Lock()
+        self._digests: dict[str, str] = {}
+
+    async def script(self, name: str, names: Sequence[str], arguments: Sequence[str | int]) -> Any:  # noqa: ANN401
+        """Run one of our scripts; raises `Unavailable` where Redis does not answer in time."""
+        async with self._turn:
+            try:
+                if name not in self._digests:
+                    self._digests[name] = await self._redis.script_load(source(name))
+                try:
+                    return await self._redis.evalsha(self._digests[name], len(names), *names, *arguments)
+                except NoScriptError:  # Redis was restarted
+                    return await self._redis.eval(source(name), len(names), *names, *arguments)
+            except (RedisError, OSError) as error:
+                raise self._away(error) from None
+
+    async def get(self, name: str) -> str | None:
+        async with self._turn:
+            try:
+                found = await self._redis.get(name)
+            except (RedisError, OSError) as error:
+                raise self._away(error) from None
+            return None if found is None else str(found)
+
+    def _away(self, error: Exception) -> Unavailable:
+        if isinstance(error, AuthenticationError):
+            return Unavailable(f"Redis at {self.shown} refuses the password; mend STAFFEL_REDIS_URL")
+        return Unavailable(f"Redis does not answer at {self.shown}: start it, or set STAFFEL_REDIS_URL")
+
+    async def close(self) -> None:
+        await self._redis.aclose()
+
+
+def shown_url(url: str) -> str:
+    """A URL as a person may see it, without the password."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"

@@ -1,0 +1,88 @@
+"""Many waits on one connection: one question for all of them, asked again and again.
+
+A question, and not a subscription: a connection that is subscribed can do nothing else, and a message that is
+published while nobody listens is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+FAST_S = 0.02
+SLOW_S = 0.2
+"""A question is asked every 20 ms while the youngest wait is young, and every 200 ms once it is 10 s old."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A job's status, its lane, and whether a living worker serves that lane."""
+
+    status: str
+    lane: str
+    served: bool
+
+
+Ask = Callable[[list[str]], Awaitable[tuple[frozenset[str], list[Seen]]]]
+
+
+@dataclass(eq=False, slots=True)
+class _Wait:
+    job: str
+    enough: Callable[[Seen], bool]
+    since: float
+    future: asyncio.Future[Seen]
+
+
+class Waiting:
+    """Runs one asking coroutine while anybody waits, and none otherwise."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self._waits: set[_Wait] = set()
+        self._asking: asyncio.Task[None] | None = None
+
+    async def until(self, job: str, enough: Callable[[Seen], bool]) -> Seen:
+        """The first sight of the job that is enough; raises what the question raises."""
+        loop = asyncio.get_running_loop()
+        wait = _Wait(job, enough, loop.time(), loop.create_future())
+        self._waits.add(wait)
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._ask_while_needed())
+        try:
+            return await wait.future
+        finally:
+            self._waits.discard(wait)
+
+    async def _ask_while_needed(self) -> None:
+        while self._waits:
+            jobs = sorted({wait.job for wait in self._waits})
+            try:
+                _, seen = await self._ask(jobs)
+            except Exception as error:  # noqa: BLE001 - every waiter learns it, none is left waiting
+                self._fail(error)
+                return
+            self._tell(dict(zip(jobs, seen, strict=True)))
+            if self._waits:
+                await asyncio.sleep(self._pause())
+
+    def _tell(self, seen: dict[str, Seen]) -> None:
+        for wait in list(self._waits):
+            if wait.job in seen and wait.enough(seen[wait.job]) and not wait.future.done():
+                wait.future.set_result(seen[wait.job])
+                self._waits.discard(wait)
+
+    def _fail(self, error: Exception) -> None:
+        for wait in list(self._waits):
+            if not wait.future.done():
+                wait.future.set_exception(error)
+        self._waits.clear()
+
+    def _pause(self) -> float:
+        age = asyncio.get_running_loop().time() - max(wait.since for wait in self._waits)
+        return min(SLOW_S, FAST_S + age * (SLOW_S - FAST_S) / 10)
+
+    def stop(self) -> None:
+        if self._asking is not None:
+            self._asking.cancel()

@@ -1,0 +1,125 @@
+"""A job as a Celery task: the record is written first, the message holds its id, a worker walks it to its end."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+from celery import Task, states
+from celery.exceptions import Ignore
+from celery.exceptions import Retry as RetryState
+
+from staffel_wire import request as door
+from staffel_wire.errors import Cancelled, Exhausted, Expired, Refused, StaffelError
+from staffel_wire.record import line, unanswered
+from worker import process
+from worker.failover.answer import Status, View
+from worker.failover.chain import End
+from worker.failover.state import Elsewhere
+from worker.state.entrance import enter
+
+
+class Result:
+    """The object that a task returns: JSON for the caller, one readable line for Flower, logs and events."""
+
+    def __init__(self, shown: Mapping[str, Any]) -> None:
+        self.shown = shown
+
+    def __json__(self) -> dict[str, Any]:
+        return dict(self.shown)
+
+    def __repr__(self) -> str:
+        return line(self.shown)
+
+
+class JobTask(Task):
+    """The base of every task here. A subclass says how a caller's fields become a request (`door`)."""
+
+    abstract = True
+    Request = "worker.pool:JobRequest"
+    typing = False
+    throws: ClassVar[tuple[type[Exception], ...]] = (Exhausted, Expired, Refused, Cancelled)
+
+    def door(self, fields: object, max_bytes: int) -> door.Request:
+        """The request that a caller's fields make, or `Invalid`."""
+        return door.parse(fields, max_bytes)
+
+    def apply_async(
+        self,
+        args: Any = None,  # noqa: ANN401 - Celery's own signature
+        kwargs: Any = None,  # noqa: ANN401
+        task_id: str | None = None,
+        **options: Any,  # noqa: ANN401
+    ) -> Any:  # noqa: ANN401
+        """Write the job's record and send its id; raises `Invalid` before a job exists, `Unavailable` without Redis.
+
+        `expires` (s) becomes the deadline: only that ends a job with a reason.
+        """
+        if args and task_id is not None and list(args) == [task_id]:
+            return super().apply_async((task_id,), {}, task_id=task_id, **options)
+        fields = args[0] if args else kwargs
+        job = task_id or str(uuid.uuid4())
+        entry = enter(self.app.conf.broker_url, self.door, job, fields, _seconds(options.pop("expires", None)))
+        options = {"queue": entry.lane, "argsrepr": f"('{job}',)", "kwargsrepr": "{}", **options}
+        return super().apply_async((job,), {}, task_id=job, **options)
+
+    def run(self, *args: Any, **kwargs: Any) -> Result:  # noqa: ANN401 - a job's id, or a foreign caller's fields
+        """Walk the job of this message; what it raises is what the caller meets."""
+        job = str(self.request.id)
+        if list(args) != [job]:
+            self._adopt(job, args[0] if args else kwargs)
+        return self._outcome(job, process.runtime().walk(job))
+
+    def _adopt(self, job: str, fields: object) -> None:
+        """A foreign producer's message holds the request itself: its record is made when it is first claimed."""
+        enter(self.app.conf.broker_url, self.door, job, fields, _seconds(self.request.expires))
+
+    def _outcome(self, job: str, end: End) -> Result:
+        match end:
+            case View(status=Status.ANSWERED, shown=shown):
+                return Result(shown)
+            case View(status=Status.CANCELLED, shown=shown):
+                self._revoked(job, line(shown))
+                raise Ignore
+            case View(shown=shown):
+                raise _in_one_string(unanswered(shown))
+            case Elsewhere(lane, stage, view):
+                raise self._handoff(job, lane, f"{line(view.shown).removesuffix('queued')}waits for {stage}")
+        if not end.known:
+            raise Expired("expired: the job's record is gone")
+        raise Ignore  # a living worker has it
+
+    def _handoff(self, job: str, lane: str, text: str) -> Exception:
+        """Put the job onto its next lane under the same id; replace() carries none of these by itself.
+
+        RETRY is the one state that keeps Flower's buttons and gives way to what follows.
+        """
+        delivery = self.request.delivery_info or {}
+        self.update_state(state=states.RETRY, meta=RetryState(text))
+        self.send_event("task-retried", exception=text, traceback="", result=text)
+        signature = self.signature((job,)).set(
+            queue=lane, argsrepr=f"('{job}',)", kwargsrepr="{}", priority=delivery.get("priority"),
+            headers=self.request.headers or {}, ignore_result=self.request.ignore_result,
+        )  # fmt: skip
+        result: Exception = self.replace(signature)
+        return result
+
+    def _revoked(self, job: str, text: str) -> None:
+        self.backend.mark_as_revoked(job, text, request=self.request, store_result=not self.request.ignore_result)
+        self.send_event("task-revoked", terminated=True, signum=None, expired=False)
+
+
+def _seconds(expires: object) -> float | None:
+    """Celery takes seconds or an instant, and sends the instant as ISO 8601."""
+    if isinstance(expires, str):
+        expires = datetime.fromisoformat(expires)
+    if isinstance(expires, datetime):
+        expires = (expires if expires.tzinfo else expires.replace(tzinfo=UTC)).timestamp() - time.time()
+    return max(0.001, float(expires)) if isinstance(expires, int | float) else None
+
+
+def _in_one_string(error: StaffelError) -> StaffelError:
+    return type(error)(str(error))

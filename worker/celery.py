@@ -1,0 +1,118 @@
+"""The Celery app, where `celery -A worker worker` looks for it, and what happens when a worker starts and stops."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import os
+import sys
+from collections.abc import MutableMapping, Sequence
+from typing import Any
+
+from celery import Celery, signals
+from celery.worker import control
+
+from config.celery import SLOTS, configuration
+from config.problems import ConfigError
+from config.settings import Settings, environment, redis_url, settings
+from config.stages import CLOUD
+from worker import process
+from worker.consumer import UnackedHeartbeat
+from worker.pool import lane_of, refuse_unfit
+from worker.runtime import Runtime
+from worker.state.connection import answers
+
+
+def _url() -> str:
+    try:
+        return redis_url(environment())
+    except ConfigError as error:
+        sys.exit(str(error))
+
+
+def flower_defaults(arguments: Sequence[str], environ: MutableMapping[str, str]) -> None:
+    """Make Flower's buttons work when it is started by hand, on loopback only.
+
+    Without a login Flower answers 401 to its own buttons unless it is told that this is meant; that is safe only
+    where nobody else can reach it, so the address is loopback unless another one was named.
+    """
+    if "flower" not in arguments:
+        return
+    address = environ.setdefault("FLOWER_ADDRESS", "127.0.0.1")
+    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        if word.startswith("--address"):
+            address = word.partition("=")[2] or following
+    if _is_loopback(address):
+        environ.setdefault("FLOWER_UNAUTHENTICATED_API", "true")
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"
+
+
+flower_defaults(sys.argv, os.environ)
+app = Celery("staffel")
+app.config_from_object(configuration(_url()))
+app.steps["consumer"].add(UnackedHeartbeat)
+# Both log the addresses they call.
+for _chatty in ("httpx", "httpcore"):
+    logging.getLogger(_chatty).setLevel(logging.WARNING)
+
+
+@signals.worker_init.connect
+def _start(sender: Any, **_: Any) -> None:  # noqa: ANN401 - the worker controller
+    """Refuse what cannot work with one line; give the lane its width; start the loop and the engine."""
+    try:
+        found = settings()
+    except ConfigError as error:
+        sys.exit(str(error))
+    lane = lane_of(sender.app.amqp.queues.consume_from, (stage.lane for stage in found.stages.values()))
+    refuse_unfit(sender.pool_cls, lane)
+    _refuse_without_redis(found)
+    if lane == CLOUD:
+        if sender.concurrency == SLOTS:
+            sender.concurrency = found.general.cloud_slots
+    else:
+        sender.concurrency = 1
+        sender.options["autoscale"] = None
+    if sender.hostname.startswith("celery@"):  # two lanes on one machine would share Celery's default name
+        sender.hostname = f"{lane}@{sender.hostname.partition('@')[2]}"
+    process.set_runtime(Runtime(found, lane, sender.hostname)).start()
+
+
+def _refuse_without_redis(found: Settings) -> None:
+    if not found.redis_url:
+        sys.exit("no Redis: set STAFFEL_REDIS_URL, or start everything here with `staffel up`")
+    if not answers(found.redis_url):
+        where = shown_url(found.redis_url)
+        print(f"Redis does not answer at {where}: start it, or set STAFFEL_REDIS_URL", file=sys.stderr)
+        sys.exit(6)
+
+
+def shown_url(url: str) -> str:
+    """A URL as a person may see it, without the password."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"
+
+
+@signals.worker_shutdown.connect
+def _stop(**_: Any) -> None:  # noqa: ANN401
+    process.runtime().stop()
+
+
+_stock_revoke = control.Panel.data["revoke"]
+
+
+@control.control_command(name="revoke", variadic="task_id", signature="[id1 [id2 [... [idN]]]]")
+def _revoke(state: Any, task_id: Any, terminate: bool = False, signal: Any = None, **options: Any) -> Any:  # noqa: ANN401, FBT001, FBT002
+    """Revoke task by task id (or list of ids).
+
+    Celery keeps a revoke in the memory of the workers that hear it, and threads forget one of a prefetched task;
+    the job's record does not.
+    """
+    for job in task_id if isinstance(task_id, list | tuple | set) else [task_id]:
+        process.runtime().cancel(str(job), running=bool(terminate))
+    return _stock_revoke(state, task_id, terminate, signal, **options)

@@ -1,0 +1,67 @@
+"""The worker's side of everything a person or a limit may do to a running job, and which pools may run it.
+
+Private API of Celery stands here and in `consumer.py` only.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from celery.worker.request import Request
+
+from config.stages import CLOUD
+from worker import process
+
+UNFIT = {"gevent", "eventlet", "solo", "processes", "aio"}
+"""Pools that cannot wait on an event loop in another thread, or block the worker's own while they do."""
+
+
+class JobRequest(Request):
+    """A message in a worker: shows no arguments, whoever produced it, and is cancelled rather than killed.
+
+    Celery's thread pool cannot terminate a task; here the walk's call is cancelled, its socket closes, and the task
+    itself says REVOKED once nothing runs any more. So there is one place that decides between an answer and a
+    cancel, and neither overwrites the other.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - Celery's own signature
+        super().__init__(*args, **options)
+        # A foreign producer writes these itself, so they may be the prompt.
+        self._argsrepr = f"('{self.id}',)"
+        self._kwargsrepr = "{}"
+        self._request_dict["argsrepr"] = self._argsrepr
+        self._request_dict["kwargsrepr"] = self._kwargsrepr
+
+    def info(self, safe: bool = False) -> dict[str, Any]:  # noqa: ARG002, FBT001, FBT002 - `inspect` asks for the real ones
+        found: dict[str, Any] = super().info(safe=True)
+        return found
+
+    def terminate(self, pool: Any, signal: Any = None) -> None:  # noqa: ANN401, ARG002 - Celery's own signature
+        process.runtime().cancel(self.id)
+
+    def __repr__(self) -> str:
+        return f"<Request: {self.name}[{self.id}]>"
+
+
+def lane_of(queues: Iterable[str], lanes: Iterable[str]) -> str:
+    """The one lane of a worker; ends the process with one line where the queues make none."""
+    named = sorted(queues)
+    known = sorted(set(lanes) | {CLOUD})
+    strange = [name for name in named if name not in known]
+    if strange:
+        sys.exit(f"-Q {','.join(named)}: no stage runs on {strange[0]!r}; lanes are {', '.join(known)}")
+    if len(named) != 1:
+        one_each = "; ".join(f"celery -A worker worker -Q {name}" for name in named)
+        sys.exit(
+            f"-Q {','.join(named)}: a worker serves one lane, since their widths differ. Start one each: {one_each}"
+        )
+    return named[0]
+
+
+def refuse_unfit(pool: object, lane: str) -> None:
+    """End the process with one line if the pool cannot work here."""
+    name = pool if isinstance(pool, str) else getattr(pool, "__module__", "").rsplit(".", 1)[-1]
+    if name in UNFIT:
+        sys.exit(f"-P {name} cannot run these tasks; use threads: celery -A worker worker -P threads -Q {lane}")

@@ -1,0 +1,168 @@
+"""One event loop per worker process, and the engine on it. The only place that picks concrete classes."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+import os
+import secrets
+import threading
+from collections.abc import Coroutine, Mapping
+from typing import Any, TypeVar
+
+from config.settings import Settings
+from staffel_wire import keys
+from staffel_wire.catalogue import Catalogue, Offer, Plan
+from staffel_wire.request import parse
+from staffel_wire.scripts import source
+from worker.failover.attempt import Attempt
+from worker.failover.chain import End, Engine, Stop
+from worker.failover.provider import Provider
+from worker.failover.request import Request
+from worker.failover.state import Visit
+from worker.providers.ollama import Ollama
+from worker.providers.openai import OpenAI
+from worker.providers.scripted import Scripted
+from worker.state.connection import AWAY, connect
+from worker.state.redis import RedisState
+
+BEAT_S = 0.5
+"""How often a process says that it lives and asks for cancelled jobs: a cancel closes a call within this."""
+
+_log = logging.getLogger("staffel")
+T = TypeVar("T")
+
+
+class Runtime:
+    """What a worker process has once: loop, engine, connections, and the walks under way."""
+
+    def __init__(self, settings: Settings, lane: str, worker: str) -> None:
+        self.settings, self.lane, self.worker = settings, lane, worker
+        self.member = f"{lane}/{worker}/{os.getpid()}-{secrets.token_hex(4)}"
+        self._loop = asyncio.new_event_loop()
+        self._stops: dict[str, Stop] = {}
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="staffel-loop")
+        self._beating: concurrent.futures.Future[None] | None = None
+        self._redis = connect(settings.redis_url)
+        self._state = RedisState(self._redis, settings.stages, settings.general)
+        self._cancel = self._redis.register_script(source("cancel"))
+        self._engine = Engine(self._state, settings.stages, providers(), as_request, log_attempt, lambda _job: None)
+
+    def start(self) -> None:
+        """Start the loop, say what this worker can do and that it lives."""
+        self._thread.start()
+        self._on_loop(self._publish()).result(timeout=10)
+        self._beating = self._on_loop(self._beat_for_ever())
+
+    def stop(self) -> None:
+        """Say that this process ends."""
+        if self._beating is not None:
+            self._beating.cancel()
+        self._on_loop(self._state.leave(self.member)).result(timeout=5)
+
+    def walk(self, job: str) -> End:
+        """Walk one job to its end, a handoff, or nothing; blocks the calling thread, never the loop."""
+        return self._on_loop(self._walk(job)).result()
+
+    async def _walk(self, job: str) -> End:
+        if job in self._stops:  # a second delivery while the first one runs here
+            return await self._engine.walk(Visit(job, self.lane, self.member, self.worker), Stop())
+        stop = self._stops[job] = Stop()
+        try:
+            return await self._engine.walk(Visit(job, self.lane, self.member, self.worker), stop)
+        finally:
+            del self._stops[job]
+
+    def cancel(self, job: str, *, running: bool = True) -> None:
+        """Mark the job's record and close its call if it runs here; returns before that is done.
+
+        With `running` false a call under way is left alone, as Celery's plain revoke does.
+        """
+        self._on_loop(self._cancel_job(job, running=running))
+
+    async def _cancel_job(self, job: str, *, running: bool) -> None:
+        if job in self._stops:
+            if not running:
+                return
+            self._stops[job].ask()
+        general = self.settings.general
+        ttls: list[str | int] = [general.answer_ttl, general.ledger_ttl]
+        arguments = [keys.WORKER_DEAD_AFTER_MS, *ttls, "", int(running)]
+        try:
+            await self._cancel(keys=[keys.job(job), keys.attempts(job), keys.WORKERS], args=arguments)
+        except AWAY:
+            _log.warning("job %s: the cancel could not be written down, Redis is away", job)
+
+    def _on_loop(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    async def _publish(self) -> None:
+        await self._redis.set(keys.CATALOGUE, catalogue(self.settings).to_json())
+        await self._state.beat(self.member, [])
+
+    async def _beat_for_ever(self) -> None:
+        away = False
+        while True:
+            try:
+                for job in await self._state.beat(self.member, list(self._stops)):
+                    if job in self._stops:
+                        self._stops[job].ask()
+                if away:
+                    _log.warning("Redis is back")
+                away = False
+            except AWAY as error:
+                if not away:
+                    _log.warning("Redis is away (%s); calls under way go on", type(error).__name__)
+                away = True
+            await asyncio.sleep(BEAT_S)
+
+
+def providers() -> Mapping[str, Provider]:
+    return {"openai": OpenAI(), "ollama": Ollama(), "scripted": Scripted()}
+
+
+def as_request(fields: Mapping[str, Any]) -> Request:
+    """The engine's request of what the door took."""
+    door = parse(dict(fields), max_bytes=2**31)
+    return Request(
+        messages=door.conversation(),
+        max_output_tokens=door.max_output_tokens,
+        temperature=door.temperature,
+        reasoning=door.reasoning,
+        stop=door.stop,
+        seed=door.seed,
+        params=door.params,
+    )
+
+
+def catalogue(settings: Settings) -> Catalogue:
+    """What clients may know of the configuration: names, lanes, windows; no endpoint and no key."""
+    stages = settings.stages
+    chains = {
+        chain.name: Plan(
+            tuple(
+                Offer(name, stages[name].lane, stages[name].local, _window(stages[name].provider, stages[name].num_ctx))
+                for name in chain.plan
+            ),
+            chain.deadline,
+        )
+        for chain in settings.chains.values()
+    }
+    general = settings.general
+    return Catalogue(chains, general.max_request_bytes, general.answer_ttl, general.ledger_ttl, general.cloud_slots)
+
+
+def _window(provider: str, num_ctx: int) -> int | None:
+    return num_ctx if provider == "ollama" else None
+
+
+def log_attempt(job: str, attempt: Attempt) -> None:
+    """One line an attempt: what a person on duty needs, and nothing that a customer wrote."""
+    _log.info(
+        "job %s %d/%d %s %s%s %.2f s",
+        job, attempt.n, attempt.of, attempt.stage, attempt.outcome,
+        f" {attempt.reason}" + (f" {attempt.status}" if attempt.status not in {None, 200} else "")
+        if attempt.reason else "",
+        attempt.duration_s,
+    )  # fmt: skip

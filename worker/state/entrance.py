@@ -1,0 +1,53 @@
+"""Where a job comes in on Celery's side: the record is written before the message is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from redis import Redis
+
+from staffel_wire import keys
+from staffel_wire.catalogue import Catalogue, Entry, from_json
+from staffel_wire.errors import Unavailable
+from staffel_wire.request import Request
+from staffel_wire.scripts import source
+from staffel_wire.submit import arguments
+from worker.state.connection import AWAY, connect_sync
+
+Door = Callable[[object, int], Request]
+"""A caller's fields and the greatest size -> the request, or `Invalid`."""
+
+
+def enter(url: str, door: Door, job: str, fields: object, expires: float | None) -> Entry:
+    """Write the record of a new job; a job that is known already is left as it is.
+
+    `expires` (s) shortens the deadline. Raises `Invalid` where the request cannot be taken, `Unavailable` where
+    Redis or the workers are not there.
+    """
+    try:
+        redis = _redis(url)
+        catalogue = _catalogue(redis)
+        request = door(fields, catalogue.max_request_bytes)
+        if expires is not None:
+            request = request.model_copy(update={"deadline": min(expires, request.deadline or expires)})
+        entry = catalogue.entry(request)
+        redis.register_script(source("submit"))(
+            keys=[keys.job(job), keys.attempts(job), entry.lane], args=arguments(request, entry, catalogue, message="")
+        )
+    except AWAY as error:
+        text = f"Redis does not answer ({type(error).__name__}): start it, or set STAFFEL_REDIS_URL"
+        raise Unavailable(text) from None
+    return entry
+
+
+@cache
+def _redis(url: str) -> Redis:
+    return connect_sync(url)
+
+
+def _catalogue(redis: Redis) -> Catalogue:
+    text = redis.get(keys.CATALOGUE)
+    if text is None:
+        raise Unavailable("no worker has started here yet: celery -A worker worker -Q cloud, or `staffel up`")
+    return from_json(str(text))
