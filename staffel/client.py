@@ -18,10 +18,10 @@ from staffel.connection import Connection
 from staffel.errors import Invalid, Unavailable
 from staffel.waiting import Seen, Waiting
 from staffel_wire import keys
-from staffel_wire.catalogue import Catalogue, from_json
+from staffel_wire.catalogue import Catalogue, Entry, from_json
 from staffel_wire.message import envelope
 from staffel_wire.record import ENDED, as_object, pairs, unanswered
-from staffel_wire.request import parse
+from staffel_wire.request import Request, parse
 from staffel_wire.submit import arguments
 
 _CATALOGUE_S = 10.0
@@ -71,12 +71,7 @@ class Client:
 
         `job` chooses the id: one that is known already is joined, and with `again` asked anew if it ended unanswered.
         """
-        whole = {**({"prompt": request} if isinstance(request, str) else _mapping(request)), **fields}
-        catalogue = await self.catalogue()
-        parsed = parse(whole, catalogue.max_request_bytes)
-        if parsed.chain not in catalogue.chains:
-            catalogue = await self.catalogue(fresh=True)
-        entry = catalogue.entry(parsed)
+        parsed, entry, catalogue = await self._planned(request, fields)
         job = job or str(uuid.uuid4())
         await self._connection.script(
             "submit",
@@ -84,6 +79,22 @@ class Client:
             arguments(parsed, entry, catalogue, envelope(job, entry.lane), again=again),
         )
         return job
+
+    async def first_lane(self, request: str | Mapping[str, Any], **fields: Any) -> str:  # noqa: ANN401
+        """The lane on which this request would wait first; raises `Invalid` if it cannot be taken."""
+        _, entry, _ = await self._planned(request, fields)
+        return entry.lane
+
+    async def _planned(
+        self, request: str | Mapping[str, Any], fields: Mapping[str, Any]
+    ) -> tuple[Request, Entry, Catalogue]:
+        whole = {**({"prompt": request} if isinstance(request, str) else _mapping(request)), **fields}
+        known = self._catalogue[1] if self._catalogue else Catalogue({})
+        parsed = parse(whole, known.max_request_bytes) if self._catalogue else parse(whole)
+        catalogue = await self.catalogue()
+        if parsed.chain not in catalogue.chains:
+            catalogue = await self.catalogue(fresh=True)
+        return parsed, catalogue.entry(parsed), catalogue
 
     async def wait(self, job: str, *, cancel_with_me: bool = False) -> Answer:
         """Wait for a job's end; any number may wait, each for any job, and each gets it."""

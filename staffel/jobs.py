@@ -1,0 +1,150 @@
+"""What the commands about jobs share: the request's options, the wait with a person watching, the printing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import click
+
+from staffel.answer import Answer
+from staffel.cli import config_option, json_option
+from staffel.client import Client
+from staffel.errors import Invalid, StaffelError, Unavailable
+from staffel_wire.record import story
+
+NO_WORKER_S = 1.0
+"""How long a waiting job's lane may be without a worker before a person is told."""
+
+
+def request_options(function: Any) -> Any:  # noqa: ANN401 - any click callback
+    """The fields of a request as options."""
+    options = [
+        click.option("--chain", help="the chain to walk (default: default)"),
+        click.option("--system", help="instructions before the prompt"),
+        click.option("--deadline", type=float, help="seconds from now, waiting included"),
+        click.option("--max-output-tokens", type=int),
+        click.option("--temperature", type=float),
+        click.option("--reasoning", type=click.Choice(["none", "low", "medium", "high"])),
+        click.option("--stop", multiple=True, help="end the answer before this text; may be given again"),
+        click.option("--seed", type=int),
+        click.option("--local-only", is_flag=True, help="no stage outside the house"),
+        click.option("--label", help="a name for the job that is no secret"),
+        click.option("--request", "whole", help="the request as a JSON object instead; - reads it from stdin"),
+        config_option,
+        json_option,
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def request_of(text: str | None, whole: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The request's fields as the options give them; TEXT `-` reads the prompt from stdin."""
+    given = {name: value for name, value in options.items() if value not in {None, False, ()}}
+    if "stop" in given:
+        given["stop"] = list(given["stop"])
+    if whole is not None:
+        if text is not None:
+            raise Invalid("give TEXT or --request, not both")
+        return {**_object(_stdin() if whole == "-" else whole), **given}
+    if text is None:
+        raise Invalid("TEXT is missing: staffel ask 'Why is the sky blue?'; - reads it from stdin")
+    return {"prompt": _stdin() if text == "-" else text, **given}
+
+
+def _stdin() -> str:
+    return sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise Invalid(f"--request: not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise Invalid("--request: must be an object with a prompt or messages")
+    return found
+
+
+def run(work: Callable[[Client], Any], url: str) -> Any:  # noqa: ANN401 - what the work returns
+    """Run one coroutine with a client."""
+
+    async def with_client() -> Any:  # noqa: ANN401
+        async with Client(url) as client:
+            return await work(client)
+
+    return asyncio.run(with_client())
+
+
+async def submit(client: Client, request: Mapping[str, Any]) -> tuple[str, str]:
+    """Submit; returns the job and its first lane."""
+    job = await client.submit(request)
+    return job, (await client.watch(job)).lane
+
+
+async def refuse_without_worker(client: Client, request: Mapping[str, Any]) -> None:
+    """Raise `Unavailable` before there is a job, if nobody serves the lane that it would wait on."""
+    lane = await client.first_lane(request)
+    if lane not in await client.lanes():
+        raise Unavailable(f"{no_worker(lane)}; nothing was submitted")
+
+
+def no_worker(lane: str) -> str:
+    return f"no worker serves the lane {lane!r}: start one with `celery -A worker worker -Q {lane}`, or `staffel up`"
+
+
+async def wait(client: Client, job: str) -> Answer:
+    """Wait, and say in one line if the job waits on a lane that nobody serves."""
+    watcher = asyncio.create_task(_watch_lane(client, job))
+    try:
+        return await client.wait(job)
+    finally:
+        watcher.cancel()
+        with suppress(asyncio.CancelledError, StaffelError):
+            await watcher
+
+
+async def _watch_lane(client: Client, job: str) -> None:
+    told = ""
+    while True:
+        await asyncio.sleep(NO_WORKER_S)
+        seen = await client.watch(job)
+        if seen.status == "queued" and not seen.served and seen.lane != told:
+            told = seen.lane
+            click.echo(f"job {job} waits: {no_worker(seen.lane)}", err=True)
+
+
+def print_answer(answer: Answer, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(answer.shown, ensure_ascii=False))
+        return
+    click.echo(answer.text.strip())
+    cost = "" if not answer.cost_usd else f", {answer.cost_usd:.4f} USD"
+    cut = ", cut off at its longest" if answer.truncated else ""
+    click.echo(f"-- {story(answer.attempts)}; {answer.duration_s:.1f} s in all{cost}{cut}", err=True)
+
+
+async def object_of(client: Client, error: StaffelError) -> dict[str, Any] | None:
+    """The object of the job that ended with this error, for --json."""
+    if error.job is None:
+        return None
+    return await client.show(error.job)
+
+
+async def answered_or_shown(client: Client, job: str, *, as_json: bool) -> int:
+    """Wait and print: the answer, or with --json the object of a job that ended without one; the exit code."""
+    try:
+        print_answer(await wait(client, job), as_json=as_json)
+    except StaffelError as error:
+        if error.job is None:
+            raise
+        click.echo(str(error), err=True)
+        if as_json and (shown := await object_of(client, error)):
+            click.echo(json.dumps(shown, ensure_ascii=False))
+        return error.exit_code
+    return 0
