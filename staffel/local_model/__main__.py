@@ -14,8 +14,16 @@ _NOT_USABLE = 2
 
 @click.command(help="A small real model behind Ollama's API.")
 @click.option("--host", default=DEFAULT_HOST, show_default=True, help="Address to listen on.")
-@click.option("--port", default=DEFAULT_PORT, show_default=True, help="Port to listen on; 0 takes any free one.")
-@click.option("--num-ctx", default=DEFAULT_NUM_CTX, show_default=True, help="Context window in tokens.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=DEFAULT_PORT,
+    show_default=True,
+    help="Port to listen on; 0 takes any free one.",
+)
+@click.option(
+    "--num-ctx", type=click.IntRange(256), default=DEFAULT_NUM_CTX, show_default=True, help="Context window in tokens."
+)
 def main(host: str, port: int, num_ctx: int) -> None:
     try:
         serve(host, port, num_ctx=num_ctx)

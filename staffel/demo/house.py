@@ -1,0 +1,124 @@
+"""What the demo starts: `staffel up` in a folder of its own, and a model if no Ollama is there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import IO
+
+from config.settings import embedded_url
+from staffel.client import Client
+from staffel.demo.scenes import LocalHost
+from staffel.errors import Unavailable
+from staffel.local_model import running_ollama
+
+OLLAMA = "http://127.0.0.1:11434"
+SMALL = "smollm2:135m"
+SMALL_WINDOW = 2048
+"""The length that SmolLM2-135M was trained with."""
+
+_READY_S = 90.0
+_STOP_S = 30.0
+
+
+@asynccontextmanager
+async def local_host() -> AsyncIterator[LocalHost]:
+    """A real Ollama where one answers and has a model, else the small model as a process of its own."""
+    url = os.environ.get("OLLAMA_HOST") or OLLAMA
+    url = url if "://" in url else f"http://{url}"
+    model = _pulled(url) if running_ollama(url) else None
+    if model is not None:
+        yield LocalHost(url, model, 4096, ours=False)
+        return
+    command = [sys.executable, "-m", "staffel.local_model", "--port", "0", "--num-ctx", str(SMALL_WINDOW)]
+    async with _process("the local model", command, dict(os.environ), sys.stderr) as process:
+        line = await _first_line(process)
+        yield LocalHost(line.partition(" on ")[2].split(" ")[0], SMALL, SMALL_WINDOW, ours=True)
+
+
+def _pulled(url: str) -> str | None:
+    """The smallest model of a real Ollama."""
+    try:
+        with urllib.request.urlopen(f"{url}/api/tags", timeout=2) as reply:  # noqa: S310 - an http address
+            models = json.load(reply)["models"]
+    except (OSError, urllib.error.URLError, ValueError, KeyError):
+        return None
+    found = sorted(models, key=lambda model: model.get("size", 0))
+    return str(found[0].get("model") or found[0]["name"]) if found else None
+
+
+async def _first_line(process: asyncio.subprocess.Process) -> str:
+    assert process.stdout is not None  # noqa: S101 - it is a pipe
+    try:
+        line = (await asyncio.wait_for(process.stdout.readline(), _READY_S)).decode()
+    except TimeoutError:
+        line = ""
+    if not line:
+        raise Unavailable("the local model did not start; `staffel local-model` shows why")
+    return line
+
+
+@asynccontextmanager
+async def up(folder: Path, toml: str) -> AsyncIterator[Client]:
+    """`staffel up` with this configuration, its log in the folder; gives a client once both lanes are served."""
+    config, log = folder / "staffel.toml", folder / "up.log"
+    config.write_text(toml)
+    environ = {**os.environ, "STAFFEL_CONFIG": str(config), "STAFFEL_STATE_DIR": str(folder / "state")}
+    command = [sys.executable, "-m", "staffel.cli", "up", "--no-flower"]
+    with log.open("w") as out:
+        async with _process("staffel up", command, environ, out, capture=False) as process:
+            url = await _url(process, folder, environ, log)
+            async with Client(url) as client:
+                await _served(client, process, log)
+                os.environ |= {name: environ[name] for name in ("STAFFEL_CONFIG", "STAFFEL_STATE_DIR")}
+                yield client
+
+
+async def _url(process: asyncio.subprocess.Process, folder: Path, environ: Mapping[str, str], log: Path) -> str:
+    async with asyncio.timeout(_READY_S):
+        while not (url := environ.get("STAFFEL_REDIS_URL") or embedded_url(folder / "state")):
+            _refuse_dead(process, log)
+            await asyncio.sleep(0.05)
+    return url
+
+
+async def _served(client: Client, process: asyncio.subprocess.Process, log: Path) -> None:
+    async with asyncio.timeout(_READY_S):
+        while not {"cloud", "ollama"} <= await client.lanes():
+            _refuse_dead(process, log)
+            await asyncio.sleep(0.1)
+
+
+def _refuse_dead(process: asyncio.subprocess.Process, log: Path) -> None:
+    if process.returncode is not None:
+        last = (log.read_text().strip().splitlines() or ["no word"])[-1]
+        raise Unavailable(f"staffel up ended ({process.returncode}): {last}")
+
+
+@asynccontextmanager
+async def _process(
+    name: str, command: list[str], environ: Mapping[str, str], errors: IO[str], *, capture: bool = True
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    out = asyncio.subprocess.PIPE if capture else errors
+    process = await asyncio.create_subprocess_exec(
+        *command, env=environ, stdin=asyncio.subprocess.DEVNULL, stdout=out, stderr=errors, start_new_session=True
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGINT)
+            try:
+                await asyncio.wait_for(process.wait(), _STOP_S)
+            except TimeoutError:
+                print(f"{name} did not stop within {_STOP_S:g} s and was killed", file=sys.stderr)
+                process.kill()
+                await process.wait()

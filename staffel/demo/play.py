@@ -1,0 +1,155 @@
+"""The demo from start to end, told as it happens."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from staffel.client import Client
+from staffel.demo.clouds import Clouds, played
+from staffel.demo.house import local_host, up
+from staffel.demo.scenes import DOCUMENTS, QUESTION, SCENES, LocalHost, Scene, configuration
+from staffel_wire.record import ENDED, story
+
+_TICK_S = 0.05
+
+
+@dataclass(slots=True)
+class Told:
+    """What was seen: the object of every job by scene, and the documents' rows."""
+
+    scenes: list[tuple[Scene, Mapping[str, Any]]] = field(default_factory=list)
+    documents: list[Mapping[str, Any]] = field(default_factory=list)
+
+    def attempts(self) -> Counter[str]:
+        """How often the ledger says that each stage was called."""
+        rows = [*(shown for _, shown in self.scenes), *self.documents]
+        calls = [a for row in rows for a in row.get("attempts") or () if a["outcome"] != "skipped"]
+        return Counter(a["stage"] for a in calls)
+
+
+async def play(folder: Path, documents: Path) -> int:
+    """Run everything in this folder; the exit code."""
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+    told = Told()
+    async with played() as clouds, local_host() as local:
+        console.print(f"local model: [bold]{escape(local.model)}[/] at {local.url}", _kind(local))
+        async with up(folder, configuration(clouds, local)) as client:
+            for scene in SCENES:
+                told.scenes.append((scene, await _scene(console, client, scene)))
+            told.documents += await _summaries(console, folder, documents)
+        console.print(_table(told))
+        wrong = list(_wrong(told, clouds))
+    for line in wrong:
+        console.print(f"[red]not as promised:[/] {escape(line)}")
+    if local.ours:
+        console.print(
+            "This model is tiny (135M parameters, 4 bit) and weak by design: the summaries show that requests end"
+            " well, not that they are good. Point [bold]stages.local[/] at your own Ollama for those."
+        )
+    if not wrong:
+        console.print("Every job was answered, and the hosts' own logs count exactly the attempts of the ledger.")
+    return 1 if wrong else 0
+
+
+def _kind(local: LocalHost) -> str:
+    return "(llama.cpp, started for this demo)" if local.ours else "(your Ollama)"
+
+
+async def _scene(console: Console, client: Client, scene: Scene) -> Mapping[str, Any]:
+    console.print(f"\n[bold]{scene.title}[/]: {' -> '.join([*scene.clouds, 'local'])}")
+    job = await client.submit(QUESTION, chain=scene.name, max_output_tokens=60, temperature=0.0, seed=1)
+    told = 0
+    while True:
+        shown = await client.show(job)
+        settled = [row for row in shown["attempts"] if row["outcome"] != "started"]
+        for row in settled[told:]:
+            console.print(f"  {row['n']}/{row['of']} {escape(story([row]))}")
+        told = len(settled)
+        if shown["status"] in ENDED:
+            break
+        await asyncio.sleep(_TICK_S)
+    console.print(f"  {shown['status']} after {shown['duration_s']:.2f} s: {escape((shown['text'] or '').strip())}")
+    return shown
+
+
+async def _summaries(console: Console, folder: Path, documents: Path) -> list[Mapping[str, Any]]:
+    console.print(f"\n[bold]{DOCUMENTS.title}[/]: staffel summarize {escape(str(documents))} --chain {DOCUMENTS.name}")
+    command = [sys.executable, "-m", "staffel.cli", "summarize", str(documents), "--chain", DOCUMENTS.name]
+    process = await asyncio.create_subprocess_exec(
+        *command, "--json", "--out", str(folder / "summaries"), stdout=asyncio.subprocess.PIPE, limit=10_000_000
+    )
+    rows: list[Mapping[str, Any]] = []
+    assert process.stdout is not None  # noqa: S101 - it is a pipe
+    async for line in process.stdout:
+        rows.append(json.loads(line))
+        console.print(f"  {escape(_document(rows[-1]))}")
+    await process.wait()
+    return rows
+
+
+def _document(row: Mapping[str, Any]) -> str:
+    name = Path(row["path"]).name
+    if row["status"] != "answered":
+        return f"{name}: {row['status']}: {row.get('reason')}"
+    return f"{name}: {row['words']} words -> {row['summary_words']} by {row['stage']}, {row['duration_s']:.1f} s"
+
+
+def _own_cost(scene: Scene, shown: Mapping[str, Any]) -> float:
+    """Seconds that are the walk's own: neither a clock of the scene nor the local answer."""
+    return float(shown["duration_s"] - scene.clocks_s - shown["attempts"][-1]["duration_s"])
+
+
+def _table(told: Told) -> Table:
+    table = Table("scene or document", "attempts", "total s", "clocks s", "local answer s", "walk itself s", box=None)
+    for scene, shown in told.scenes:
+        local = shown["attempts"][-1]["duration_s"] if shown["attempts"] else 0.0
+        table.add_row(
+            scene.title, str(len(shown["attempts"])), f"{shown['duration_s']:.2f}", f"{scene.clocks_s:.0f}",
+            f"{local:.2f}", f"{_own_cost(scene, shown):.3f}" if shown["attempts"] else "",
+        )  # fmt: skip
+    for row in told.documents:
+        table.add_row(
+            escape(Path(row["path"]).name), str(len(row.get("attempts") or ())), f"{row.get('duration_s') or 0:.2f}"
+        )
+    return table
+
+
+def _wrong(told: Told, clouds: Clouds) -> Iterable[str]:
+    """Every promise of the demo that did not hold."""
+    for scene, shown in told.scenes:
+        if shown["status"] != "answered" or shown["stage"] != "local":
+            yield f"{scene.title}: {shown['status']}"
+        expected = [*(_reason(behaviour) for behaviour in scene.clouds), None]
+        if (reasons := [row["reason"] for row in shown["attempts"]]) != expected:
+            yield f"{scene.title}: {reasons} instead of {expected}"
+    yield from _wrong_documents(told.documents)
+    counted, recorded = clouds.calls, told.attempts()
+    for stage in sorted({*counted, *recorded} - {"local"}):
+        if counted[stage] != recorded[stage]:
+            yield f"{stage}: its host saw {counted[stage]} calls, the ledger has {recorded[stage]}"
+
+
+def _wrong_documents(rows: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+    if not rows:
+        yield "no document was summarized"
+    for row in rows:
+        name = Path(row["path"]).name
+        if row["status"] != "answered":
+            yield f"{name}: {row['status']}"
+        elif row["summary_words"] >= row["words"]:
+            yield f"{name}: the summary is no shorter than the document"
+
+
+def _reason(behaviour: str) -> str:
+    return {"500": "server_error", "429": "throttled", "silent": "timeout", "503": "overloaded"}[behaviour]
