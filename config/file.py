@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from config.problems import ConfigError, Problem, checked, no_such
-from config.stages import Chain, ChainTable, Stage, StageTable, is_name, lane_of, stage
+from config.overrides import blamed, merged
+from config.problems import ConfigError, Problem, Table, checked, no_such, salvaged
+from config.stages import NAMES, Chain, ChainTable, Stage, StageTable, address_of, incomplete, is_name, lane_of, stage
 
 NOT_ENFORCED = (
     "breaker", "max_in_flight", "requests_per_minute", "tokens_per_minute", "retires_on", "limit_group",
@@ -21,10 +21,8 @@ NOT_ENFORCED = (
 """Keys that are checked but do nothing yet; `staffel check` says so for each one that is written."""
 
 
-class General(BaseModel):
+class General(Table):
     """The keys above the first table. Times in seconds."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     max_request_bytes: int = Field(default=4_000_000, ge=1_000, le=100_000_000)
     answer_ttl: int = Field(default=86_400, ge=1)
@@ -56,18 +54,10 @@ def load(path: Path, overrides: Mapping[str, Any], environ: Mapping[str, str]) -
         ) from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(source, [Problem("", f"is not TOML: {error}")]) from None
-    return _Reading(source, merged(raw, overrides), environ).result()
-
-
-def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """The two tables as one, the second on top; a variable's `_` also finds a name's `-`."""
-    result = dict(under)
-    spelled = {key.replace("-", "_").lower(): key for key in under}
-    for key, value in over.items():
-        name = spelled.get(key, key)
-        below = result.get(name)
-        result[name] = merged(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
-    return result
+    try:
+        return _Reading(source, merged(raw, overrides), environ).result()
+    except ConfigError as error:
+        raise ConfigError(source, [blamed(problem, raw, overrides) for problem in error.problems]) from None
 
 
 class _Reading:
@@ -77,10 +67,11 @@ class _Reading:
         self.source, self.environ = source, environ
         self.problems: list[Problem] = []
         self.tables: dict[str, StageTable] = {}
+        self.rings: set[frozenset[str]] = set()
         self.raw_stages = self._table(raw, "stages")
         self.raw_chains = self._table(raw, "chains")
-        self.general, found = checked(General, raw, "")
-        self.problems += [Problem(p.path.lstrip("."), p.text) for p in found]
+        self.general, found = checked(General, raw, "", beside=("stages", "chains"))
+        self.problems += found
 
     def _table(self, raw: dict[str, Any], key: str) -> dict[str, Any]:
         table = raw.pop(key, {})
@@ -92,7 +83,7 @@ class _Reading:
     def result(self) -> Read:
         stages = self._stages()
         chains = self._chains()
-        self._used(chains)
+        self._used()
         self._one_lane_a_host()
         if self.problems:
             raise ConfigError(self.source, self.problems)
@@ -104,21 +95,27 @@ class _Reading:
             path = f"stages.{name}"
             self._name(name, path)
             value, found = checked(StageTable, table, path)
+            value = value or salvaged(StageTable, table, path, found, provider="scripted")
             self.problems += found
             if value is not None:
+                told = {problem.path for problem in found}
+                missing = (Problem(f"{path}.{key}", text) for key, text in incomplete(value))
+                self.problems += [problem for problem in missing if problem.path not in told]
                 self.tables[name] = value
                 stages[name] = stage(name, value, self._key(value, path))
         return stages
 
     def _name(self, name: str, path: str) -> None:
         if not is_name(name):
-            self.problems.append(Problem(path, "a name has small letters, digits, _ and -, and starts with a letter"))
+            self.problems.append(Problem(path, NAMES))
 
     def _key(self, table: StageTable, path: str) -> str | None:
         if table.api_key_env is None:
             return None
         if not (key := self.environ.get(table.api_key_env, "").strip()):
-            text = f"the variable {table.api_key_env} is not set; set it, or name the one that holds the key"
+            # A key pasted here by mistake may look like a name, but for its small letters.
+            shown = table.api_key_env if table.api_key_env.isupper() else "named here"
+            text = f"the variable {shown} is not set; set it, or name the one that holds the key"
             self.problems.append(Problem(f"{path}.api_key_env", text))
         return key or None
 
@@ -131,8 +128,8 @@ class _Reading:
                 self.problems.append(Problem(path, "a stage has this name too; give the chain another"))
             value, found = checked(ChainTable, table, path)
             self.problems += found
+            plan = tuple(dict.fromkeys(self._flat(name, path, ())))
             if value is not None:
-                plan = tuple(dict.fromkeys(self._flat(name, path, ())))
                 chains[name] = Chain(name, plan, value.deadline)
                 self._reserves(chains[name], path)
         return chains
@@ -140,18 +137,27 @@ class _Reading:
     def _flat(self, name: str, path: str, above: tuple[str, ...]) -> Iterator[str]:
         """The stages of a chain, chains in it unrolled; a ring of chains is a problem, told once."""
         if name in above:
-            self._once(Problem(path, f"a ring: {' -> '.join((*above[above.index(name) :], name))}; take one link out"))
+            ring = above[above.index(name) :]
+            if frozenset(ring) not in self.rings:
+                self.rings.add(frozenset(ring))
+                self.problems.append(Problem(path, f"a ring: {' -> '.join((*ring, name))}; take one link out"))
             return
-        table = self.raw_chains.get(name)
-        inner = table.get("stages", []) if isinstance(table, Mapping) else []
-        for place, item in enumerate(inner if isinstance(inner, list) else []):
+        for place, item in enumerate(self._links(name)):
             if item in self.raw_stages:
                 yield item
-            elif isinstance(item, str) and item in self.raw_chains:
+            elif item in self.raw_chains:
                 yield from self._flat(item, f"chains.{name}.stages.{place}", (*above, name))
-            elif isinstance(item, str):
+            else:
                 known = [*self.raw_stages, *self.raw_chains]
                 self._once(Problem(f"chains.{name}.stages.{place}", no_such(item, known)))
+
+    def _links(self, name: str) -> list[str]:
+        """What a chain names, as far as it can be read: a chain with a mistake is still walked for others."""
+        table = self.raw_chains[name]
+        links = table.get("stages", []) if isinstance(table, Mapping) else []
+        if isinstance(links, str):
+            links = [link.strip() for link in links.split(",")]
+        return [link for link in links if isinstance(link, str)] if isinstance(links, list) else []
 
     def _once(self, problem: Problem) -> None:
         if problem not in self.problems:
@@ -163,18 +169,18 @@ class _Reading:
             text = f"{chain.deadline:g} s are all reserved ({kept:g} s) for later stages; raise it, or lower a reserve"
             self.problems.append(Problem(f"{path}.deadline", text))
 
-    def _used(self, chains: Mapping[str, Chain]) -> None:
-        used = {name for chain in chains.values() for name in chain.plan}
+    def _used(self) -> None:
+        used = {link for name in self.raw_chains for link in self._links(name)}
         for name in self.raw_stages:
             if self.raw_chains and name not in used:
                 self.problems.append(Problem(f"stages.{name}", "is in no chain; add it to one, or take it out"))
 
     def _one_lane_a_host(self) -> None:
-        lanes: dict[str, tuple[str, str]] = {}
+        lanes: dict[tuple[str, int], tuple[str, str]] = {}
         for name, table in self.tables.items():
-            if table.provider != "ollama":
+            if table.provider != "ollama" or (host := address_of(table.base_url)) is None:
                 continue
-            host, lane = urlsplit(table.base_url).netloc.replace("localhost", "127.0.0.1"), lane_of(table)
+            lane = lane_of(table)
             first, other = lanes.setdefault(host, (name, lane))
             if other != lane:
                 text = f"{lane!r}, but {first} has the same host on {other!r}; one Ollama host has one lane"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,24 +30,66 @@ class ConfigError(Exception):
         super().__init__("\n".join([f"{source} cannot be used:", *(f"  {problem}" for problem in self.problems)]))
 
 
-def checked(model: type[BaseModel], table: object, path: str) -> tuple[Any, list[Problem]]:
-    """The table as that model, or None and what is wrong with it."""
+_SENTENCES = (
+    ("missing", "missing; it must be given"),
+    ("bool_", "must be true or false"),
+    ("float_", "must be a number"),
+    ("int_", "must be a whole number"),
+    ("string_type", 'must be text, in "quotes"'),
+    ("list_", 'must be a list such as ["one", "two"]'),
+    ("too_short", "must hold at least one"),
+    ("dict_", "must be a table"),
+    ("model_", "must be a table"),
+    ("date_", "must be a date such as 2027-04-14"),
+)
+"""What to write, by the beginning of pydantic's name for the mistake; it says the others well enough."""
+
+
+class Table(BaseModel):
+    """A table of the file: no key but its own, and no switch where a value belongs."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_switch(cls, value: object, info: ValidationInfo) -> object:
+        if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation is not bool:
+            raise ValueError("must be a value, not true or false")  # pydantic would read 1 or 0
+        return value
+
+
+def checked(model: type[BaseModel], table: object, path: str, beside: Iterable[str] = ()) -> tuple[Any, list[Problem]]:
+    """The table as that model, or None and what is wrong with it; keys `beside` are read by somebody else."""
     if not isinstance(table, Mapping):
         return None, [Problem(path, "must be a table")]
     try:
         return model.model_validate(dict(table)), []
     except ValidationError as error:
-        return None, [_problem(model, path, item) for item in error.errors(include_url=False, include_input=False)]
+        found = error.errors(include_url=False, include_input=False)
+        return None, [_problem(model, path, item, list(beside)) for item in found]
 
 
-def _problem(model: type[BaseModel], path: str, item: Any) -> Problem:  # noqa: ANN401 - pydantic's own error record
-    where = ".".join([path, *(str(part) for part in item["loc"])])
+def salvaged(model: type[BaseModel], table: object, path: str, problems: Iterable[Problem], **instead: str) -> Any:  # noqa: ANN401 - the model's own type
+    """The table without the keys that are wrong, so that the rest of it is checked too; None where nothing is left."""
+    if not isinstance(table, Mapping):
+        return None
+    wrong = {problem.path.removeprefix(f"{path}.").partition(".")[0] for problem in problems}
+    sound = {key: value for key, value in table.items() if key not in wrong}
+    return checked(model, {**instead, **sound}, path)[0]
+
+
+def _problem(model: type[BaseModel], path: str, item: Any, beside: list[str]) -> Problem:  # noqa: ANN401 - pydantic's own error record
+    where = ".".join([path, *(str(part) for part in item["loc"])]).lstrip(".")
     if item["type"] == "extra_forbidden":
-        return Problem(where, _unknown(str(item["loc"][-1]), _keys(model, item["loc"][:-1])))
-    if item["type"] == "missing":
-        return Problem(where, "missing; it must be given")
-    text = item["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
-    return Problem(where, text[0].lower() + text[1:])
+        return Problem(where, _unknown(str(item["loc"][-1]), [*_keys(model, item["loc"][:-1]), *beside]))
+    return Problem(where, sentence(item["type"], item["msg"]))
+
+
+def sentence(kind: str, message: str) -> str:
+    """What to write instead, for pydantic's name and words for a mistake."""
+    known = next((text for start, text in _SENTENCES if kind.startswith(start)), None)
+    text = known or message.removeprefix("Value error, ").replace("Input should be", "must be")
+    return text[0].lower() + text[1:]
 
 
 def _keys(model: type[BaseModel], loc: tuple[str | int, ...]) -> list[str]:

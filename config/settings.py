@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from config.file import General, load
-from config.problems import ConfigError, Problem
+from config.problems import ConfigError, Problem, sentence
 from config.stages import Chain, Stage
 
 RUN_FILE = "redis.json"
@@ -24,12 +24,16 @@ class Environment(BaseSettings):
     """Every variable of ours. `STAFFEL_STAGES__PRIMARY__TIMEOUT=5` overrides a key of the file."""
 
     model_config = SettingsConfigDict(
-        env_prefix="STAFFEL_", env_nested_delimiter="__", extra="ignore", hide_input_in_errors=True
+        env_prefix="STAFFEL_",
+        env_nested_delimiter="__",
+        env_ignore_empty=True,
+        extra="ignore",
+        hide_input_in_errors=True,
     )
 
     config: Path = Path("staffel.toml")
-    redis_url: str = ""
-    broker_url: str = ""
+    redis_url: str = Field(default="", repr=False)
+    broker_url: str = Field(default="", repr=False)
     state_dir: Path = Path("~/.local/state/staffel")
     max_request_bytes: int | None = None
     answer_ttl: int | None = None
@@ -46,9 +50,9 @@ class Environment(BaseSettings):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a worker is built from."""
+    """What a worker is built from; the URL may hold a password, and is in no repr."""
 
-    redis_url: str
+    redis_url: str = field(repr=False)
     state_dir: Path
     general: General
     stages: Mapping[str, Stage]
@@ -61,10 +65,17 @@ def environment() -> Environment:
     try:
         return Environment()
     except ValidationError as error:
-        problems = [Problem("STAFFEL_" + "__".join(map(str, e["loc"])).upper(), e["msg"]) for e in error.errors()]
+        found = error.errors(include_url=False, include_input=False)
+        problems = [Problem(_variable(*e["loc"]), sentence(e["type"], e["msg"])) for e in found]
         raise ConfigError("the environment", problems) from None
-    except Exception as error:  # noqa: BLE001 - a settings source wraps what it meets in one of its own kinds
-        raise ConfigError("the environment", [Problem("", str(error).splitlines()[0])]) from None
+    except SettingsError as error:
+        # The only one that names its field in words alone.
+        name = next((name for name in Environment.model_fields if f'"{name}"' in str(error)), "")
+        raise ConfigError("the environment", [Problem(_variable(name), "must be JSON, or left out")]) from None
+
+
+def _variable(*place: object) -> str:
+    return "STAFFEL_" + "__".join(map(str, place)).upper()
 
 
 def settings(config: Path | None = None) -> Settings:

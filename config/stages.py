@@ -3,50 +3,55 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator
+
+from config.problems import Table
 
 CLOUD = "cloud"
 """The lane that runs many at once. Every other lane runs one request at a time."""
 
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
-_LATER = {"anthropic", "gemini"}
+NAMES = "a name has small letters, digits, _ and -, and starts with a letter"
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_DURATION = re.compile(r"-?(\d+(\.\d+)?(ms|s|m|h))+")
+_LATER = frozenset({"anthropic", "gemini"})
+_PORTS = {"http": 80, "https": 443}
+_HERE = "127.0.0.1"
+_THIS_MACHINE = frozenset({_HERE, "localhost", "::1", "0.0.0.0"})
 
 
-class Price(BaseModel):
+class Price(Table):
     """USD per 1M tokens."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     input: float = Field(ge=0, allow_inf_nan=False)
     output: float = Field(ge=0, allow_inf_nan=False)
 
 
-class Breaker(BaseModel):
+class Breaker(Table):
     """When a stage is taken for dead. Checked here, honoured once breakers are shared (see docs/configuration.md)."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     failure_ratio: float = Field(default=0.5, gt=0, le=1)
     window: Seconds = 10.0
     min_calls: int = Field(default=5, ge=1)
     open_for: Seconds = 30.0
 
 
-class StageTable(BaseModel):
+class StageTable(Table):
     """One `[stages.NAME]` table. Times in seconds, lengths in tokens."""
-
-    model_config = ConfigDict(extra="forbid")
 
     provider: Literal["openai", "ollama", "scripted"]
     base_url: str = ""
-    model: str = Field(default="", max_length=200)
-    api_key_env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
-    lane: str | None = Field(default=None, pattern=r"^[a-z][a-z0-9_-]{0,63}$")
+    # A variable that is all digits comes as a number.
+    model: str = Field(default="", max_length=200, coerce_numbers_to_str=True)
+    api_key_env: str | None = None
+    lane: str | None = None
     local: bool = False
     timeout: Seconds = 60.0
     connect_timeout: Seconds = 3.0
@@ -69,28 +74,60 @@ class StageTable(BaseModel):
     @field_validator("provider", mode="before")
     @classmethod
     def _known_later(cls, value: object) -> object:
-        if value in _LATER:
+        if isinstance(value, str) and value in _LATER:
             raise ValueError(f"{value} is not supported yet; write openai (any OpenAI-compatible endpoint) or ollama")
         return value
 
-    @model_validator(mode="after")
-    def _complete(self) -> StageTable:
-        if self.provider == "scripted":
-            return self
-        if not self.model:
-            raise ValueError("model: missing; write the model's name as the provider spells it")
-        parts = urlsplit(self.base_url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ValueError('base_url: must be an address such as "https://api.example.com/v1"')
-        if parts.username or parts.password or parts.query or parts.fragment:
-            raise ValueError("base_url: must hold no user, key or query; keys go into the variable of api_key_env")
-        return self
+    @field_validator("api_key_env")
+    @classmethod
+    def _variable(cls, value: str | None) -> str | None:
+        if value is not None and not _VARIABLE.fullmatch(value):
+            raise ValueError('must be the name of a variable such as "OPENAI_API_KEY", never the key itself')
+        return value
+
+    @field_validator("lane")
+    @classmethod
+    def _queue(cls, value: str | None) -> str | None:
+        if value is not None and not is_name(value):
+            raise ValueError(NAMES)
+        return value
+
+    @field_validator("keep_alive", mode="before")
+    @classmethod
+    def _duration(cls, value: object) -> object:
+        # Ollama answers anything else with 400, which would end the walk as the request's own fault.
+        if isinstance(value, int) or (isinstance(value, str) and _DURATION.fullmatch(value)):
+            return value
+        raise ValueError('must be a time such as "30m" or "24h", or a number of seconds (-1: for ever)')
 
 
-class ChainTable(BaseModel):
+def incomplete(table: StageTable) -> Iterator[tuple[str, str]]:
+    """The keys that this provider cannot do without and that are not there or not right, each with what to write."""
+    if table.provider == "scripted":
+        return
+    if not table.model:
+        yield "model", "missing; write the model's name as the provider spells it"
+    if address_of(table.base_url) is None:
+        yield "base_url", 'must be an address such as "https://api.example.com/v1"'
+        return
+    parts = urlsplit(table.base_url)
+    if parts.username is not None or parts.query or parts.fragment:
+        yield "base_url", "must hold no user, key or query; keys go into the variable of api_key_env"
+
+
+def address_of(base_url: str) -> tuple[str, int] | None:
+    """Host and port, all names of this machine as one; None where it is no address."""
+    try:
+        parts = urlsplit(base_url)
+        port = parts.port or _PORTS[parts.scheme]
+    except (ValueError, KeyError):
+        return None
+    name = parts.hostname
+    return (_HERE if name in _THIS_MACHINE else name, port) if name else None
+
+
+class ChainTable(Table):
     """One `[chains.NAME]` table: stages or other chains, in the order in which they are tried."""
-
-    model_config = ConfigDict(extra="forbid")
 
     stages: list[str] = Field(min_length=1)
     deadline: Seconds = 90.0

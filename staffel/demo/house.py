@@ -22,8 +22,7 @@ from staffel.local_model import running_ollama
 
 OLLAMA = "http://127.0.0.1:11434"
 SMALL = "smollm2:135m"
-SMALL_WINDOW = 2048
-"""The length that SmolLM2-135M was trained with."""
+SMALL_WINDOW = 4096
 
 _READY_S = 90.0
 _STOP_S = 30.0
@@ -42,6 +41,14 @@ async def local_host() -> AsyncIterator[LocalHost]:
     async with _process("the local model", command, dict(os.environ), sys.stderr) as process:
         line = await _first_line(process)
         yield LocalHost(line.partition(" on ")[2].split(" ")[0], SMALL, SMALL_WINDOW, ours=True)
+
+
+def calls(local: LocalHost) -> int | None:
+    """How many calls the small model's own log counts; None where the host keeps none."""
+    if not local.ours:
+        return None
+    with urllib.request.urlopen(f"{local.url}/api/version", timeout=5) as reply:  # noqa: S310 - an http address
+        return int(json.load(reply)["calls"])
 
 
 def _pulled(url: str) -> str | None:

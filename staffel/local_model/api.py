@@ -49,6 +49,7 @@ class _Api:
         self._facts = facts
         self._name = name
         self._since = _now()
+        self._calls = 0
         # First come, first served; who is cancelled while waiting is out of the queue.
         self._place = asyncio.Lock()
 
@@ -56,7 +57,8 @@ class _Api:
         return web.Response(text="Ollama is running")
 
     async def version(self, _: web.Request) -> web.Response:
-        return web.json_response({"version": VERSION})
+        """As Ollama; `calls` counts what came to `/api/chat`: this host's own log, to be held against a ledger."""
+        return web.json_response({"version": VERSION, "calls": self._calls})
 
     async def tags(self, _: web.Request) -> web.Response:
         return web.json_response({"models": [{**self._card(), "modified_at": self._since}]})
@@ -77,6 +79,7 @@ class _Api:
 
     async def chat(self, request: web.Request) -> web.StreamResponse:
         arrived = perf_counter_ns()
+        self._calls += 1
         question = Question.parse(await request.read(), self._name)
         if not question.messages:
             end = {"done": True, "done_reason": "unload" if question.unload else "load"}

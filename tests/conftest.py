@@ -1,0 +1,106 @@
+"""What every test stands on: a clean environment, nothing but loopback, one embedded Valkey, two workers.
+
+Servers and workers are shared by the whole run, since a worker needs some seconds to start; each user of the Valkey
+takes a database of its own.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import itertools
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from celery import Celery
+from pytest_celery import CeleryBackendCluster, CeleryBrokerCluster, CeleryWorkerCluster
+
+from tests.hosts import Host
+from tests.nodes import House, Valkey, ValkeyBackend, ValkeyBroker, Worker, WorkerNode
+
+_FOREIGN = re.compile(r"(STAFFEL_.*|.*_API_KEY|.*_proxy|OLLAMA_.*|CELERY_.*|FLOWER_.*|PYTHONPATH)", re.IGNORECASE)
+
+
+class OutsideWorld(BaseException):
+    """A test tried to leave this machine; not an `Exception`, so that no error handling of ours can swallow it."""
+
+
+def pytest_configure() -> None:
+    """Before any test module is imported: some of ours read the environment when they are."""
+    for name in [name for name in os.environ if _FOREIGN.fullmatch(name)]:
+        del os.environ[name]
+    # Nobody's own embedded server is found from an empty home.
+    os.environ["HOME"] = tempfile.mkdtemp(prefix="staffel-tests-home-")
+    sys.addaudithook(_only_loopback)
+
+
+def pytest_unconfigure() -> None:
+    home = Path(os.environ["HOME"])
+    if home.name.startswith("staffel-tests-home-"):
+        for folder, _, files in os.walk(home, topdown=False):
+            for file in files:
+                (Path(folder) / file).unlink()
+            Path(folder).rmdir()
+
+
+def _only_loopback(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "socket.connect" and isinstance(arguments[1], tuple) and not _is_loopback(str(arguments[1][0])):
+        raise OutsideWorld(f"a test may not connect to {arguments[1][0]}")
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    except ValueError:
+        return address in {"localhost", ""}
+
+
+@pytest.fixture(scope="session")
+def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
+    """One embedded server for all tests that do not hurt it."""
+    server = Valkey(tmp_path_factory.mktemp("valkey"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def database(valkey: Valkey) -> Callable[[], str]:
+    """The URL of a database that nobody else has; Celery keeps apps in different ones apart, broadcasts too."""
+    numbers = itertools.count(1)
+    return lambda: f"{valkey.url.rpartition('/')[0]}/{next(numbers)}"
+
+
+@pytest.fixture(scope="session")
+def house(tmp_path_factory: pytest.TempPathFactory, database: Callable[[], str]) -> Iterator[House]:
+    """The house that most tests share; each has a prompt of its own, by which its calls are told apart."""
+    with Host() as host:
+        yield House(database(), host, tmp_path_factory.mktemp("house"))
+
+
+@pytest.fixture(scope="session")
+def workers(house: House) -> Iterator[tuple[Worker, Worker]]:
+    """A worker without any flag, and the lane's, to which somebody gave too wide a `-c`."""
+    with ExitStack() as started:
+        pair = house.worker(), house.worker("-Q", "ollama", "-c", "4")
+        for worker in pair:
+            started.callback(worker.teardown)
+            worker.start()
+        for worker in pair:
+            worker.ready()
+        yield pair
+
+
+@pytest.fixture
+def celery_broker_cluster(house: House, valkey: Valkey) -> CeleryBrokerCluster:
+    return CeleryBrokerCluster(ValkeyBroker(_Database(valkey, house.url)))
+
+
+@pytest.fixture
+def celery_backend_cluster(house: House, valkey: Valkey) -> CeleryBackendCluster:
+    return CeleryBackendCluster(ValkeyBackend(_Database(valkey, house.url)))

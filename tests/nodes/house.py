@@ -1,0 +1,119 @@
+"""A Redis, a configuration, a scripted host: where a test types what a person would type."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import redis
+
+from staffel_wire import keys
+from tests.hosts import Call, Host
+from tests.nodes.stages import CHAINS, STAGES, Played, write_config
+from tests.nodes.worker import Worker
+
+BIN = Path(sys.executable).parent
+COMMAND_S = 60.0
+"""How long a command may take; those that wait for a job are bounded by the job's own deadline."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A command that has ended; `seconds` by the wall clock, its start and its imports included."""
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@dataclass(frozen=True)
+class House:
+    """`folder` is the current directory of all that is started here, and holds the configuration."""
+
+    url: str = field(repr=False)
+    host: Host
+    folder: Path
+    stages: Mapping[str, Played] = STAGES
+    chains: Mapping[str, Sequence[str]] = CHAINS
+    general: Mapping[str, object] = MappingProxyType({})
+    more: Mapping[str, str] = MappingProxyType({})
+    """Other variables of the environment."""
+    urls: Mapping[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        urls = write_config(self.config, self.host, self.stages, self.chains, self.general)
+        object.__setattr__(self, "urls", urls)
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "staffel.toml"
+
+    @property
+    def environ(self) -> dict[str, str]:
+        ours = {"STAFFEL_REDIS_URL": self.url, "STAFFEL_CONFIG": str(self.config), "COLUMNS": "120"}
+        return {**os.environ, **ours, **self.more}
+
+    def staffel(self, *arguments: str, stdin: str | bytes = b"", **variables: str) -> Finished:
+        """Run a command to its end."""
+        return self.run([str(BIN / "staffel"), *arguments], stdin, **variables)
+
+    def celery(self, *arguments: str, **variables: str) -> Finished:
+        """`celery -A worker ...` to its end."""
+        return self.run([str(BIN / "celery"), "-A", "worker", *arguments], **variables)
+
+    def python(self, code: str) -> Any:
+        """What a program prints as JSON."""
+        finished = self.run([sys.executable, "-W", "error", "-c", code])
+        assert finished.code == 0, finished.err
+        return finished.json
+
+    def run(self, argv: Sequence[str], stdin: str | bytes = b"", **variables: str) -> Finished:
+        began = time.monotonic()
+        ended = subprocess.run(
+            argv, cwd=self.folder, env={**self.environ, **variables}, capture_output=True, timeout=COMMAND_S,
+            input=stdin.encode() if isinstance(stdin, str) else stdin, check=False,
+        )  # fmt: skip
+        return Finished(
+            ended.returncode, ended.stdout.decode(), ended.stderr.decode(), time.monotonic() - began
+        )
+
+    def spawn(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start a command and leave it to the test."""
+        return subprocess.Popen(
+            [str(BIN / "staffel"), *arguments], cwd=self.folder, env=self.environ, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def worker(self, *options: str, level: str = "INFO", **variables: str) -> Worker:
+        """A worker that is not started yet."""
+        return Worker(*options, environ={**self.environ, **variables}, folder=self.folder, level=level)
+
+    def redis(self) -> redis.Redis:
+        """A client of its own; close it."""
+        return redis.Redis.from_url(self.url, decode_responses=True, socket_timeout=10)
+
+    def calls(self, stage: str, prompt: str) -> list[Call]:
+        """The calls that this prompt made at the stage's host."""
+        return [call for call in self.host.calls(self.urls[stage]) if prompt in json.dumps(call.body)]
+
+    def jobs(self) -> set[str]:
+        """The records there are."""
+        with self.redis() as client:
+            return {key for key in client.scan_iter("staffel:job:*", count=1000) if not key.endswith(":attempts")}
+
+    def record(self, job: str) -> dict[str, str]:
+        with self.redis() as client:
+            return client.hgetall(keys.job(job))

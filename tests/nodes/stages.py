@@ -1,0 +1,75 @@
+"""The stages and chains of a house, played by the scripted host, and the TOML file that names them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from tests.hosts import Host
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """One stage: its provider, what the host does with each call, and other keys of its table."""
+
+    provider: str
+    script: str
+    keys: Mapping[str, object] = field(default_factory=dict)
+
+
+_HOME: Mapping[str, object] = MappingProxyType({"local": True})
+
+STAGES: Mapping[str, Played] = MappingProxyType(
+    {
+        "broken": Played("openai", "status:500"),
+        "throttled": Played("openai", "status:429"),
+        "strict": Played("openai", "status:400"),
+        "silent": Played("openai", "silent", {"timeout": 60}),
+        "impatient": Played("openai", "silent", {"timeout": 0.5}),
+        "echo": Played("openai", "ok:echo"),
+        "slow": Played("openai", "ok:delay=2"),
+        "local": Played("ollama", "ok:text=from the lane", _HOME),
+        "lane-slow": Played("ollama", "ok:delay=0.1", _HOME),
+        "lane-silent": Played("ollama", "silent", {**_HOME, "timeout": 60}),
+        "lane-echo": Played("ollama", "ok:echo", _HOME),
+        "attic": Played("openai", "ok", {"lane": "attic"}),
+    }
+)
+
+CHAINS: Mapping[str, Sequence[str]] = MappingProxyType(
+    {
+        "default": ("broken", "local"),
+        "quick": ("echo",),
+        "late": ("impatient", "echo"),
+        "hang": ("silent", "echo"),
+        "slowly": ("slow",),
+        "lane": ("lane-slow",),
+        "lane-hang": ("lane-silent", "lane-echo"),
+        "strict-first": ("strict", "echo"),
+        "hopeless": ("broken", "throttled"),
+        "nobody": ("attic",),
+    }
+)
+"""`default` is the issue's own: 500, then the lane."""
+
+
+def write_config(
+    path: Path,
+    host: Host,
+    stages: Mapping[str, Played] = STAGES,
+    chains: Mapping[str, Sequence[str]] = CHAINS,
+    general: Mapping[str, object] = MappingProxyType({}),
+) -> Mapping[str, str]:
+    """Write the file; returns the base URL of each stage."""
+    urls, lines = {}, [f"{key} = {json.dumps(value)}" for key, value in general.items()]
+    for name, played in stages.items():
+        urls[name] = getattr(host, played.provider)(played.script)
+        table = {"provider": played.provider, "base_url": urls[name], "model": f"model-of-{name}", **played.keys}
+        lines += [f"[stages.{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
+    for name, plan in chains.items():
+        lines += [f"[chains.{name}]", f"stages = {json.dumps(plan)}", "deadline = 60"]
+    path.write_text("\n".join(lines) + "\n")
+    return urls

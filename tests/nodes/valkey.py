@@ -1,0 +1,75 @@
+"""The embedded Valkey as broker and result backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+import redis
+from pytest_celery import CeleryTestBackend, CeleryTestBroker, CeleryTestContainer
+
+from staffel import embedded
+
+
+class Valkey(CeleryTestContainer):
+    """The server of one state directory; shared by all tests, so a node's teardown leaves it alone."""
+
+    def __init__(self, folder: Path) -> None:
+        # See ProcessContainer: the base class is not initialised.
+        self.folder = folder
+        self.running = embedded.start(folder, timeout=30)
+
+    @property
+    def url(self) -> str:
+        return self.running.url
+
+    def redis(self) -> redis.Redis:
+        """A client of its own; close it."""
+        return redis.Redis.from_url(self.url, decode_responses=True, socket_timeout=10)
+
+    @property
+    def client(self) -> redis.Redis:
+        return self.redis()
+
+    @property
+    def celeryconfig(self) -> dict[str, Any]:
+        url = self.url
+        return {"url": url, "host_url": url, "hostname": "127.0.0.1", "port": self.running.port, "vhost": "0"}
+
+    @property
+    def id(self) -> str:
+        return f"valkey-{self.running.pid}"
+
+    @property
+    def name(self) -> str:
+        return "valkey"
+
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        return {"Config": {"Hostname": "127.0.0.1"}}
+
+    @property
+    def status(self) -> str:
+        return "running" if psutil.pid_exists(self.running.pid) else "exited"
+
+    def logs(self) -> str:
+        return (self.folder / "redis.log").read_text(errors="replace")
+
+    def reload(self) -> None:
+        """Nothing is cached."""
+
+    def ready(self) -> bool:
+        return embedded.find(self.folder) is not None
+
+    def stop(self) -> None:
+        embedded.stop(self.folder)
+
+
+class ValkeyBroker(CeleryTestBroker):
+    """The broker node."""
+
+
+class ValkeyBackend(CeleryTestBackend):
+    """The result backend's node."""
