@@ -38,12 +38,12 @@ async def measure(rounds: int) -> dict[str, list[float]]:
             scenes = (*SCENES, BASELINE)
             toml = configuration(clouds, LocalHost("http://127.0.0.1:1", "scripted", 2048, ours=True), scenes)
             scripted = f'provider = "scripted"\nlane = "ollama"\nparams = {{ script = ["ok:answer:{ANSWER_S}"] }}'
-            async with up(Path(folder), toml.replace('provider = "ollama"', scripted)) as client:
-                await client.ask("warm up", chain=BASELINE.name)
+            async with up(Path(folder), toml.replace('provider = "ollama"', scripted)) as house:
+                await house.client.ask("warm up", chain=BASELINE.name)
                 costs: dict[str, list[float]] = {scene.title: [] for scene in scenes}
                 for _ in range(rounds):
                     for scene in scenes:
-                        costs[scene.title].append(await own_cost(client, scene))
+                        costs[scene.title].append(await own_cost(house.client, scene))
                 return costs
 
 

@@ -153,11 +153,12 @@ class _Reading:
 
     def _links(self, name: str) -> list[str]:
         """What a chain names, as far as it can be read: a chain with a mistake is still walked for others."""
-        table = self.raw_chains[name]
-        links = table.get("stages", []) if isinstance(table, Mapping) else []
-        if isinstance(links, str):
-            links = [link.strip() for link in links.split(",")]
+        links = self._written(name)
         return [link for link in links if isinstance(link, str)] if isinstance(links, list) else []
+
+    def _written(self, name: str) -> object:
+        table = self.raw_chains[name]
+        return table.get("stages") if isinstance(table, Mapping) else None
 
     def _once(self, problem: Problem) -> None:
         if problem not in self.problems:
@@ -170,9 +171,12 @@ class _Reading:
             self.problems.append(Problem(f"{path}.deadline", text))
 
     def _used(self) -> None:
-        used = {link for name in self.raw_chains for link in self._links(name)}
+        mentioned = {link for name in self.raw_chains for link in self._links(name)}
+        # Text instead of a list is a mistake of its own, and its stages are not unused besides.
+        texts = (self._written(name) for name in self.raw_chains)
+        mentioned.update(part.strip() for text in texts if isinstance(text, str) for part in text.split(","))
         for name in self.raw_stages:
-            if self.raw_chains and name not in used:
+            if self.raw_chains and name not in mentioned:
                 self.problems.append(Problem(f"stages.{name}", "is in no chain; add it to one, or take it out"))
 
     def _one_lane_a_host(self) -> None:

@@ -58,12 +58,12 @@ class StageTable(Table):
     first_token_timeout: Seconds | None = None
     idle_timeout: Seconds | None = None
     cold_load_timeout: Seconds | None = None
-    reserve: float = Field(default=0.0, ge=0, le=86_400)
+    reserve: float = Field(default=0.0, ge=0, le=86_400, allow_inf_nan=False)
     num_ctx: int = Field(default=4096, ge=256)
     keep_alive: str | int = "30m"
     max_output_tokens: int = Field(default=2048, ge=1)
     price: Price | None = None
-    params: dict[str, Any] = {}
+    params: dict[str, Any] = Field(default_factory=dict)
     max_in_flight: int | None = Field(default=None, ge=1)
     requests_per_minute: int | None = Field(default=None, ge=1)
     tokens_per_minute: int | None = Field(default=None, ge=1)

@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from staffel.errors import Unavailable
+
 FAST_S = 0.02
 SLOW_S = 0.2
 """A question is asked every 20 ms while the youngest wait is young, and every 200 ms once it is 10 s old."""
@@ -84,5 +86,7 @@ class Waiting:
         return min(SLOW_S, FAST_S + age * (SLOW_S - FAST_S) / 10)
 
     def stop(self) -> None:
+        """Ask no more; whoever still waits gets `Unavailable`, since nobody would ever answer."""
         if self._asking is not None:
             self._asking.cancel()
+        self._fail(Unavailable("the client was closed while a job was waited for; the job goes on"))

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from staffel_wire.errors import Invalid
-from staffel_wire.request import MAX_REQUEST_BYTES, Request
+from staffel_wire.request import MAX_REQUEST_BYTES, Request, cleaned
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,10 @@ class Catalogue:
         if first is None:
             raise Invalid(f"local_only: no stage of {request.chain!r} is in the house (local = true)")
         names = tuple(offer.stage for offer in chain.offers)
-        strange = sorted(set(request.params) - {offer.stage for plan in self.chains.values() for offer in plan.offers})
-        if strange:
-            raise Invalid(f"params.{strange[0][:60]}: there is no such stage; there are {', '.join(names)}")
+        stages = {offer.stage for plan in self.chains.values() for offer in plan.offers}
+        if strange := sorted(set(request.params) - stages):
+            known = ", ".join(sorted(stages))
+            raise Invalid(f"params.{cleaned(strange[0])}: there is no such stage; there are {known}")
         return Entry(names, first.lane, request.deadline or chain.deadline)
 
     def to_json(self) -> str:

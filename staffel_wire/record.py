@@ -77,7 +77,9 @@ def line(found: Mapping[str, Any]) -> str:
     failed = sum(row["outcome"] in {"failed", "unknown"} for row in rows)
     passed = sum(row["outcome"] == "skipped" for row in rows)
     before = ", ".join([f"{failed} failed"] * bool(failed) + [f"{passed} skipped"] * bool(passed))
-    after = f"{found['stage']} {rows[-1]['duration_s']:.1f} s" if found["status"] == "answered" else found["status"]
+    # A ledger may live shorter than its answer.
+    took = next((row["duration_s"] for row in rows if row["outcome"] == "answered"), found["duration_s"])
+    after = f"{found['stage']} {took:.1f} s" if found["status"] == "answered" else found["status"]
     return f"{before} → {after}" if before else str(after)
 
 

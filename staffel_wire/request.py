@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
@@ -46,7 +47,7 @@ class Request(BaseModel):
     temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
     reasoning: Literal["none", "low", "medium", "high"] | None = None
     stop: list[str] = []
-    seed: int | None = Field(default=None, ge=0)
+    seed: int | None = Field(default=None, ge=0, lt=2**63)
     params: dict[str, dict[str, Any]] = {}
     local_only: bool = False
     label: Annotated[str, StringConstraints(max_length=200)] | None = None
@@ -79,13 +80,14 @@ def parse(fields: object, max_bytes: int = MAX_REQUEST_BYTES) -> Request:
     for name in fields:
         if name in NOT_YET:
             raise Invalid(f"{name}: not supported yet; leave it out")
-    broken = _lone_surrogate(fields)
+    broken = _lone_surrogate(fields, ())
     if broken is not None:
-        raise Invalid(
-            f"{broken or 'a field'}: holds a lone surrogate (half a character), which is no text; decode it first"
-        )
+        place = cleaned(".".join(map(str, broken)))
+        raise Invalid(f"{place}: holds a lone surrogate (half a character), which is no text; decode it first")
     try:
         request = Request.model_validate(dict(fields))
+        # Stricter than pydantic, which turns NaN into null and a set into a list.
+        json.dumps(request.params, allow_nan=False)
         size = len(request.model_dump_json(exclude_defaults=True).encode())
     except ValidationError as error:
         raise Invalid(_line(error)) from None
@@ -96,22 +98,24 @@ def parse(fields: object, max_bytes: int = MAX_REQUEST_BYTES) -> Request:
     return request
 
 
-def _lone_surrogate(value: object, place: str = "") -> str | None:
+def _lone_surrogate(value: object, place: tuple[object, ...]) -> tuple[object, ...] | None:
     """Where the first string stands that UTF-8 cannot carry; None where all can be sent."""
     if isinstance(value, str):
         return place if _LONE.search(value) else None
+    if len(place) > _DEEPEST:
+        return None
     inner: Iterable[tuple[object, object]] = ()
     if isinstance(value, Mapping):
-        broken = next((key for key in value if isinstance(key, str) and _LONE.search(key)), None)
-        if broken is not None:
-            return _cleaned(f"{place}.{broken}".lstrip("."))
         inner = value.items()
     elif isinstance(value, list | tuple):
         inner = enumerate(value)
-    if place.count(".") > _DEEPEST:
-        return None
-    found = (_lone_surrogate(item, f"{place}.{key}".lstrip(".")) for key, item in inner)
-    return next((where for where in found if where is not None), None)
+    for key, item in inner:
+        below = (*place, key)
+        if isinstance(key, str) and _LONE.search(key):
+            return below
+        if (found := _lone_surrogate(item, below)) is not None:
+            return found
+    return None
 
 
 def _line(error: ValidationError) -> str:
@@ -123,14 +127,14 @@ def _line(error: ValidationError) -> str:
 
 def _sentence(place: str, kind: str, message: str) -> str:
     if kind == "extra_forbidden":
-        known = ", ".join(sorted(Request.model_fields))
-        return f"{_cleaned(place)}: not a field of a request; there are {known}"
+        what, model = ("message", Message) if place.startswith("messages.") else ("request", Request)
+        return f"{cleaned(place)}: not a field of a {what}; there are {', '.join(sorted(model.model_fields))}"
     if kind == "missing":
         return f"{place}: missing"
-    text = message.removeprefix("Value error, ").removeprefix("Input ").strip()
-    return f"{_cleaned(place)}: {text}" if place else text
+    text = message.removeprefix("Value error, ").removeprefix("Input ").removesuffix(" or instance of Message").strip()
+    return f"{cleaned(place)}: {text[0].lower()}{text[1:]}" if place else text
 
 
-def _cleaned(place: str) -> str:
+def cleaned(place: str) -> str:
     """A caller's own key, short and printable: it may be anything."""
-    return "".join(c if c.isprintable() and not _LONE.match(c) else "?" for c in place)[:60]
+    return "".join(c if c.isprintable() and not _LONE.match(c) else "?" for c in place[:60])

@@ -7,13 +7,12 @@ takes a database of its own.
 from __future__ import annotations
 
 import ipaddress
-import itertools
 import os
 import re
 import sys
 import tempfile
+import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from celery import Celery
 from pytest_celery import CeleryBackendCluster, CeleryBrokerCluster, CeleryWorkerCluster
 
 from tests.hosts import Host
-from tests.nodes import House, Valkey, ValkeyBackend, ValkeyBroker, Worker, WorkerNode
+from tests.nodes import House, Valkey, ValkeyBackend, ValkeyBroker, Worker, WorkerNode, serving
 
 _FOREIGN = re.compile(r"(STAFFEL_.*|.*_API_KEY|.*_proxy|OLLAMA_.*|CELERY_.*|FLOWER_.*|PYTHONPATH)", re.IGNORECASE)
 
@@ -63,44 +62,61 @@ def _is_loopback(address: str) -> bool:
 
 @pytest.fixture(scope="session")
 def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
-    """One embedded server for all tests that do not hurt it."""
-    server = Valkey(tmp_path_factory.mktemp("valkey"))
+    """One embedded server for all tests that do not hurt it; `valkey.another()` is a database of one's own."""
+    server = Valkey.started(tmp_path_factory.mktemp("valkey"))
     yield server
     server.stop()
 
 
 @pytest.fixture(scope="session")
-def database(valkey: Valkey) -> Callable[[], str]:
-    """The URL of a database that nobody else has; Celery keeps apps in different ones apart, broadcasts too."""
-    numbers = itertools.count(1)
-    return lambda: f"{valkey.url.rpartition('/')[0]}/{next(numbers)}"
-
-
-@pytest.fixture(scope="session")
-def house(tmp_path_factory: pytest.TempPathFactory, database: Callable[[], str]) -> Iterator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory, valkey: Valkey) -> Iterator[House]:
     """The house that most tests share; each has a prompt of its own, by which its calls are told apart."""
     with Host() as host:
-        yield House(database(), host, tmp_path_factory.mktemp("house"))
+        yield House(valkey.another(), host, tmp_path_factory.mktemp("house"))
+
+
+@pytest.fixture
+def make_house(tmp_path: Path, valkey: Valkey, house: House) -> Callable[..., House]:
+    """Houses of one's own, for tests that start workers: another database, the shared scripted host."""
+
+    def make(**options: Any) -> House:
+        folder = tmp_path / f"house{len(list(tmp_path.iterdir()))}"
+        folder.mkdir()
+        return House(valkey.another(), house.host, folder, **options)
+
+    return make
 
 
 @pytest.fixture(scope="session")
 def workers(house: House) -> Iterator[tuple[Worker, Worker]]:
     """A worker without any flag, and the lane's, to which somebody gave too wide a `-c`."""
-    with ExitStack() as started:
-        pair = house.worker(), house.worker("-Q", "ollama", "-c", "4")
-        for worker in pair:
-            started.callback(worker.teardown)
-            worker.start()
-        for worker in pair:
-            worker.ready()
-        yield pair
+    with serving(house, (), ("-Q", "ollama", "-c", "4")) as (cloud, lane):
+        yield cloud, lane
 
 
 @pytest.fixture
-def celery_broker_cluster(house: House, valkey: Valkey) -> CeleryBrokerCluster:
-    return CeleryBrokerCluster(ValkeyBroker(_Database(valkey, house.url)))
+def celery_broker_cluster(house: House) -> CeleryBrokerCluster:
+    return CeleryBrokerCluster(ValkeyBroker(house.valkey))
 
 
 @pytest.fixture
-def celery_backend_cluster(house: House, valkey: Valkey) -> CeleryBackendCluster:
-    return CeleryBackendCluster(ValkeyBackend(_Database(valkey, house.url)))
+def celery_backend_cluster(house: House) -> CeleryBackendCluster:
+    return CeleryBackendCluster(ValkeyBackend(house.valkey))
+
+
+@pytest.fixture
+def celery_worker_cluster(workers: tuple[Worker, Worker], celery_setup_app: Celery) -> CeleryWorkerCluster:
+    return CeleryWorkerCluster(*(WorkerNode(worker, celery_setup_app) for worker in workers))
+
+
+@pytest.fixture
+def foreign(celery_setup_app: Celery) -> Iterator[Celery]:
+    """A Celery app that knows nothing of this project but the names of a task and a queue."""
+    yield celery_setup_app
+    celery_setup_app.close()
+
+
+@pytest.fixture
+def prompt() -> str:
+    """Words that no other test says."""
+    return f"question {uuid.uuid4().hex}"

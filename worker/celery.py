@@ -80,7 +80,10 @@ def _start(sender: Any, **_: Any) -> None:  # noqa: ANN401 - the worker controll
         sender.options["autoscale"] = None
     if sender.hostname.startswith("celery@"):  # two lanes on one machine would share Celery's default name
         sender.hostname = f"{lane}@{sender.hostname.partition('@')[2]}"
-    process.set_runtime(Runtime(found, lane, sender.hostname)).start()
+    try:
+        process.set_runtime(Runtime(found, lane, sender.hostname)).start()
+    except Exception as error:  # noqa: BLE001 - Celery would log what a signal raises, and go on without a runtime
+        sys.exit(f"the worker cannot start: {type(error).__name__} while speaking to Redis; see that it takes writes")
 
 
 def _refuse_without_redis(found: Settings) -> None:

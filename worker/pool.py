@@ -33,6 +33,15 @@ class JobRequest(Request):
         self._kwargsrepr = "{}"
         self._request_dict["argsrepr"] = self._argsrepr
         self._request_dict["kwargsrepr"] = self._kwargsrepr
+        self.expires = None  # became the job's deadline, or does when the job is adopted: that ends it with a reason
+
+    def revoked(self) -> bool:
+        """Whether Celery drops this message unread; never one that only names its job, since its record decides.
+
+        Workers keep the ids of revokes in their memory, also of a job that ran on when it heard a plain one: its
+        handoff must not be dropped here.
+        """
+        return list(self.args) != [self.id] and bool(super().revoked())
 
     def info(self, safe: bool = False) -> dict[str, Any]:  # noqa: ARG002, FBT001, FBT002 - `inspect` asks for the real ones
         found: dict[str, Any] = super().info(safe=True)

@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -73,9 +74,17 @@ async def _first_line(process: asyncio.subprocess.Process) -> str:
     return line
 
 
+@dataclass(frozen=True, slots=True)
+class House:
+    """Everything that runs: a client of it, and the variables with which a command finds it."""
+
+    client: Client
+    environ: Mapping[str, str]
+
+
 @asynccontextmanager
-async def up(folder: Path, toml: str) -> AsyncIterator[Client]:
-    """`staffel up` with this configuration, its log in the folder; gives a client once both lanes are served."""
+async def up(folder: Path, toml: str) -> AsyncIterator[House]:
+    """`staffel up` with this configuration, its log in the folder; ready once both lanes are served."""
     config, log = folder / "staffel.toml", folder / "up.log"
     config.write_text(toml)
     environ = {**os.environ, "STAFFEL_CONFIG": str(config), "STAFFEL_STATE_DIR": str(folder / "state")}
@@ -85,8 +94,7 @@ async def up(folder: Path, toml: str) -> AsyncIterator[Client]:
             url = await _url(process, folder, environ, log)
             async with Client(url) as client:
                 await _served(client, process, log)
-                os.environ |= {name: environ[name] for name in ("STAFFEL_CONFIG", "STAFFEL_STATE_DIR")}
-                yield client
+                yield House(client, environ)
 
 
 async def _url(process: asyncio.subprocess.Process, folder: Path, environ: Mapping[str, str], log: Path) -> str:
@@ -99,9 +107,17 @@ async def _url(process: asyncio.subprocess.Process, folder: Path, environ: Mappi
 
 async def _served(client: Client, process: asyncio.subprocess.Process, log: Path) -> None:
     async with asyncio.timeout(_READY_S):
-        while not {"cloud", "ollama"} <= await client.lanes():
+        while not {"cloud", "ollama"} <= await _lanes(client):
             _refuse_dead(process, log)
             await asyncio.sleep(0.1)
+
+
+async def _lanes(client: Client) -> frozenset[str]:
+    """None yet while the embedded server is on its way."""
+    try:
+        return await client.lanes()
+    except Unavailable:
+        return frozenset()
 
 
 def _refuse_dead(process: asyncio.subprocess.Process, log: Path) -> None:

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from staffel.client import Client
 from staffel.demo.clouds import played
-from staffel.demo.house import calls, local_host, up
+from staffel.demo.house import House, calls, local_host, up
 from staffel.demo.scenes import DOCUMENTS, QUESTION, SCENES, LocalHost, Scene, configuration
 from staffel_wire.record import ENDED, story
 
@@ -44,15 +44,18 @@ async def play(folder: Path, documents: Path) -> int:
     told = Told()
     async with played() as clouds, local_host() as local:
         console.print(f"local model: [bold]{escape(local.model)}[/] at {local.url}", _kind(local))
-        async with up(folder, configuration(clouds, local)) as client:
+        async with up(folder, configuration(clouds, local)) as house:
             for scene in SCENES:
-                told.scenes.append((scene, await _scene(console, client, scene)))
-            told.documents += await _summaries(console, folder, documents)
-        console.print(_table(told))
+                told.scenes.append((scene, await _scene(console, house.client, scene)))
+            told.documents += await _summaries(console, house, folder, documents)
+        for table in _tables(told):
+            console.print("", table)
         counted = Counter(clouds.calls)
         if (seen := await asyncio.to_thread(calls, local)) is not None:
             counted["local"] = seen
         wrong = list(_wrong(told, counted))
+    calls_of = ", ".join(f"{stage} {count}" for stage, count in sorted(counted.items()))
+    console.print(f"\ncalls that the hosts' own logs count: {escape(calls_of)}")
     for line in wrong:
         console.print(f"[red]not as promised:[/] {escape(line)}")
     if local.ours:
@@ -86,12 +89,14 @@ async def _scene(console: Console, client: Client, scene: Scene) -> Mapping[str,
     return shown
 
 
-async def _summaries(console: Console, folder: Path, documents: Path) -> list[Mapping[str, Any]]:
+async def _summaries(console: Console, house: House, folder: Path, documents: Path) -> list[Mapping[str, Any]]:
     console.print(f"\n[bold]{DOCUMENTS.title}[/]: staffel summarize {escape(str(documents))} --chain {DOCUMENTS.name}")
     command = [sys.executable, "-m", "staffel.cli", "summarize", str(documents), "--chain", DOCUMENTS.name]
     process = await asyncio.create_subprocess_exec(
-        *command, "--json", "--out", str(folder / "summaries"), stdout=asyncio.subprocess.PIPE, limit=10_000_000
-    )
+        *command, "--json", "--out", str(folder / "summaries"),
+        env=house.environ, limit=10_000_000,
+        stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
     rows: list[Mapping[str, Any]] = []
     assert process.stdout is not None  # noqa: S101 - it is a pipe
     async for line in process.stdout:
@@ -105,7 +110,8 @@ def _document(row: Mapping[str, Any]) -> str:
     name = Path(row["path"]).name
     if row["status"] != "answered":
         return f"{name}: {row['status']}: {row.get('reason')}"
-    return f"{name}: {row['words']} words -> {row['summary_words']} by {row['stage']}, {row['duration_s']:.1f} s"
+    told = story(row["attempts"])
+    return f"{name}: {row['words']} words -> {row['summary_words']}; {told}"
 
 
 def _own_cost(scene: Scene, shown: Mapping[str, Any]) -> float:
@@ -113,19 +119,22 @@ def _own_cost(scene: Scene, shown: Mapping[str, Any]) -> float:
     return float(shown["duration_s"] - scene.clocks_s - shown["attempts"][-1]["duration_s"])
 
 
-def _table(told: Told) -> Table:
-    table = Table("scene or document", "attempts", "total s", "clocks s", "local answer s", "walk itself s", box=None)
+def _tables(told: Told) -> Iterable[Table]:
+    scenes = Table("scene", "attempts", "total s", "clocks s", "local answer s", "the walk itself s", box=None)
     for scene, shown in told.scenes:
-        local = shown["attempts"][-1]["duration_s"] if shown["attempts"] else 0.0
-        table.add_row(
-            scene.title, str(len(shown["attempts"])), f"{shown['duration_s']:.2f}", f"{scene.clocks_s:.0f}",
-            f"{local:.2f}", f"{_own_cost(scene, shown):.3f}" if shown["attempts"] else "",
-        )  # fmt: skip
+        if shown["attempts"]:
+            scenes.add_row(
+                scene.title, str(len(shown["attempts"])), f"{shown['duration_s']:.2f}", f"{scene.clocks_s:.0f}",
+                f"{shown['attempts'][-1]['duration_s']:.2f}", f"{_own_cost(scene, shown):.2f}",
+            )  # fmt: skip
+    documents = Table("document", "words", "summary", "stage", "attempts", "local answer s", box=None)
     for row in told.documents:
-        table.add_row(
-            escape(Path(row["path"]).name), str(len(row.get("attempts") or ())), f"{row.get('duration_s') or 0:.2f}"
-        )
-    return table
+        attempts = row.get("attempts") or [{"duration_s": 0}]
+        documents.add_row(
+            escape(Path(row["path"]).name), str(row.get("words")), str(row.get("summary_words")),
+            row.get("stage") or "", str(len(attempts)), f"{attempts[-1]['duration_s']:.2f}",
+        )  # fmt: skip
+    return scenes, documents
 
 
 def _wrong(told: Told, counted: Counter[str]) -> Iterable[str]:

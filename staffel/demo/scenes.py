@@ -70,6 +70,6 @@ model = "cloud"
 timeout = {CLOCK_S}
 """
             )
-        names = ", ".join(f'"{name}"' for name, _ in scene.stages())
-        parts.append(f'[chains.{scene.name}]\nstages = [{names}, "local"]\ndeadline = 600\n')
+        plan = [*(name for name, _ in scene.stages()), "local"]
+        parts.append(f"[chains.{scene.name}]\nstages = {plan}\ndeadline = 600\n")
     return "\n".join(parts)

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from tests.nodes.house import Finished, House
+from tests.nodes.house import Finished, House, serving
 from tests.nodes.stages import CHAINS, STAGES, Played, write_config
 from tests.nodes.valkey import Valkey, ValkeyBackend, ValkeyBroker
 from tests.nodes.worker import Worker, WorkerNode
@@ -23,5 +23,6 @@ __all__ = [
     "ValkeyBroker",
     "Worker",
     "WorkerNode",
+    "serving",
     "write_config",
 ]

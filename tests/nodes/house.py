@@ -7,17 +7,17 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import redis
-
 from staffel_wire import keys
 from tests.hosts import Call, Host
 from tests.nodes.stages import CHAINS, STAGES, Played, write_config
+from tests.nodes.valkey import Valkey
 from tests.nodes.worker import Worker
 
 BIN = Path(sys.executable).parent
@@ -39,23 +39,25 @@ class Finished:
         return json.loads(self.out)
 
 
-@dataclass(frozen=True)
 class House:
     """`folder` is the current directory of all that is started here, and holds the configuration."""
 
-    url: str = field(repr=False)
-    host: Host
-    folder: Path
-    stages: Mapping[str, Played] = STAGES
-    chains: Mapping[str, Sequence[str]] = CHAINS
-    general: Mapping[str, object] = MappingProxyType({})
-    more: Mapping[str, str] = MappingProxyType({})
-    """Other variables of the environment."""
-    urls: Mapping[str, str] = field(init=False)
+    def __init__(
+        self,
+        valkey: Valkey,
+        host: Host,
+        folder: Path,
+        *,
+        stages: Mapping[str, Played] = STAGES,
+        chains: Mapping[str, Sequence[str]] = CHAINS,
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self.valkey, self.host, self.folder, self.variables = valkey, host, folder, variables
+        self.urls = write_config(self.config, host, stages, chains)
 
-    def __post_init__(self) -> None:
-        urls = write_config(self.config, self.host, self.stages, self.chains, self.general)
-        object.__setattr__(self, "urls", urls)
+    @property
+    def url(self) -> str:
+        return self.valkey.url
 
     @property
     def config(self) -> Path:
@@ -64,7 +66,7 @@ class House:
     @property
     def environ(self) -> dict[str, str]:
         ours = {"STAFFEL_REDIS_URL": self.url, "STAFFEL_CONFIG": str(self.config), "COLUMNS": "120"}
-        return {**os.environ, **ours, **self.more}
+        return {**os.environ, **ours, **self.variables}
 
     def staffel(self, *arguments: str, stdin: str | bytes = b"", **variables: str) -> Finished:
         """Run a command to its end."""
@@ -101,19 +103,28 @@ class House:
         """A worker that is not started yet."""
         return Worker(*options, environ={**self.environ, **variables}, folder=self.folder, level=level)
 
-    def redis(self) -> redis.Redis:
-        """A client of its own; close it."""
-        return redis.Redis.from_url(self.url, decode_responses=True, socket_timeout=10)
-
     def calls(self, stage: str, prompt: str) -> list[Call]:
         """The calls that this prompt made at the stage's host."""
         return [call for call in self.host.calls(self.urls[stage]) if prompt in json.dumps(call.body)]
 
     def jobs(self) -> set[str]:
         """The records there are."""
-        with self.redis() as client:
+        with self.valkey.client as client:
             return {key for key in client.scan_iter("staffel:job:*", count=1000) if not key.endswith(":attempts")}
 
     def record(self, job: str) -> dict[str, str]:
-        with self.redis() as client:
+        with self.valkey.client as client:
             return client.hgetall(keys.job(job))
+
+
+@contextmanager
+def serving(house: House, *commands: Sequence[str]) -> Iterator[list[Worker]]:
+    """Workers with these options, ready; ended afterwards."""
+    with ExitStack() as started:
+        made = [house.worker(*options) for options in commands]
+        for worker in made:
+            started.callback(worker.teardown)
+            worker.start()
+        for worker in made:
+            worker.ready()
+        yield made

@@ -30,7 +30,9 @@ STAGES: Mapping[str, Played] = MappingProxyType(
         "silent": Played("openai", "silent", {"timeout": 60}),
         "impatient": Played("openai", "silent", {"timeout": 0.5}),
         "echo": Played("openai", "ok:echo"),
-        "slow": Played("openai", "ok:delay=2"),
+        "slow-echo": Played("openai", "ok:echo:delay=0.5"),
+        "slow": Played("openai", "ok:delay=1"),
+        "slow-broken": Played("openai", "status:500:delay=1"),
         "local": Played("ollama", "ok:text=from the lane", _HOME),
         "lane-slow": Played("ollama", "ok:delay=0.1", _HOME),
         "lane-silent": Played("ollama", "silent", {**_HOME, "timeout": 60}),
@@ -43,9 +45,11 @@ CHAINS: Mapping[str, Sequence[str]] = MappingProxyType(
     {
         "default": ("broken", "local"),
         "quick": ("echo",),
+        "echo-slowly": ("slow-echo",),
         "late": ("impatient", "echo"),
         "hang": ("silent", "echo"),
         "slowly": ("slow",),
+        "slowly-to-the-lane": ("slow-broken", "local"),
         "lane": ("lane-slow",),
         "lane-hang": ("lane-silent", "lane-echo"),
         "strict-first": ("strict", "echo"),
@@ -61,10 +65,9 @@ def write_config(
     host: Host,
     stages: Mapping[str, Played] = STAGES,
     chains: Mapping[str, Sequence[str]] = CHAINS,
-    general: Mapping[str, object] = MappingProxyType({}),
 ) -> Mapping[str, str]:
     """Write the file; returns the base URL of each stage."""
-    urls, lines = {}, [f"{key} = {json.dumps(value)}" for key, value in general.items()]
+    urls, lines = {}, list[str]()
     for name, played in stages.items():
         urls[name] = getattr(host, played.provider)(played.script)
         table = {"provider": played.provider, "base_url": urls[name], "model": f"model-of-{name}", **played.keys}

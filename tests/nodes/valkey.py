@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,33 +15,38 @@ from staffel import embedded
 
 
 class Valkey(CeleryTestContainer):
-    """The server of one state directory; shared by all tests, so a node's teardown leaves it alone."""
+    """One database of the server of one state directory; a node's teardown leaves the server alone."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, running: embedded.Running, number: int = 0) -> None:
         # See ProcessContainer: the base class is not initialised.
-        self.folder = folder
-        self.running = embedded.start(folder, timeout=30)
+        self.folder, self.running, self.number = folder, running, number
+        self._numbers = itertools.count(number + 1)
+
+    @classmethod
+    def started(cls, folder: Path) -> Valkey:
+        return cls(folder, embedded.start(folder, timeout=30))
+
+    def another(self) -> Valkey:
+        """A database that nobody else has; Celery keeps apps in different ones apart, their broadcasts too."""
+        return Valkey(self.folder, self.running, next(self._numbers))
 
     @property
     def url(self) -> str:
-        return self.running.url
+        return f"{self.running.url.rpartition('/')[0]}/{self.number}"
 
-    def redis(self) -> redis.Redis:
+    @property
+    def client(self) -> redis.Redis:
         """A client of its own; close it."""
         return redis.Redis.from_url(self.url, decode_responses=True, socket_timeout=10)
 
     @property
-    def client(self) -> redis.Redis:
-        return self.redis()
-
-    @property
     def celeryconfig(self) -> dict[str, Any]:
         url = self.url
-        return {"url": url, "host_url": url, "hostname": "127.0.0.1", "port": self.running.port, "vhost": "0"}
+        return {"url": url, "host_url": url, "hostname": "127.0.0.1", "port": self.running.port, "vhost": str(self.number)}
 
     @property
     def id(self) -> str:
-        return f"valkey-{self.running.pid}"
+        return f"valkey{self.running.pid}-{self.number}"
 
     @property
     def name(self) -> str:

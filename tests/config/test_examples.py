@@ -1,0 +1,105 @@
+"""The files that people start from load as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+import config
+from config.file import NOT_ENFORCED, Read, load
+from config.stages import StageTable
+
+SHIPPED = Path(config.__file__).with_name("staffel.toml")
+
+DESIGN = """
+[stages.primary]
+provider = "openai"
+base_url = "https://api.openai.com/v1"
+model = "gpt-4.1"
+api_key_env = "OPENAI_API_KEY"
+timeout = 20
+connect_timeout = 3
+first_token_timeout = 10
+idle_timeout = 5
+max_in_flight = 100
+requests_per_minute = 500
+tokens_per_minute = 200_000
+price = { input = 2.00, output = 8.00 }
+retires_on = 2027-04-14
+params = { }
+limit_group = "openai-account"
+[stages.primary.breaker]
+failure_ratio = 0.5
+window = 10
+min_calls = 5
+open_for = 30
+
+[stages.backup]
+provider = "openai"
+base_url = "https://api.example.com/v1"
+model = "other"
+api_key_env = "BACKUP_API_KEY"
+
+[stages.local]
+provider = "ollama"
+base_url = "http://127.0.0.1:11434"
+model = "qwen3-coder:30b"
+lane = "ollama"
+local = true
+num_ctx = 8192
+keep_alive = "30m"
+timeout = 60
+reserve = 10
+
+[chains.default]
+stages = ["primary", "backup", "local"]
+deadline = 90
+"""
+
+
+def test_the_file_that_init_writes_is_sound() -> None:
+    """As it is written, with no variable set."""
+    found = load(SHIPPED, {}, {})
+    assert (found.chains["default"].plan, found.notes) == (("local",), ())
+
+
+def test_the_file_that_init_writes_is_sound_with_its_comments_taken_out(tmp_path: Path) -> None:
+    """Whoever takes the # away before a line of it gets a key that exists, with a value that is right."""
+    text = SHIPPED.read_text()
+    keys = [line.removeprefix("# ") if " = " in line or line.startswith("# [") else line for line in text.splitlines()]
+    path = tmp_path / "staffel.toml"
+    path.write_text("\n".join(keys).replace('stages = ["local"]', 'stages = ["primary", "local"]'))
+    found = load(path, {}, {"OPENAI_API_KEY": "k"})
+    assert found.chains["default"].plan == ("primary", "local")
+
+
+def test_the_written_example_of_every_key_loads(read: Callable[..., Read]) -> None:
+    """The defaults that the example states are the ones that hold, and an Ollama stage has its lane unasked."""
+    found = read(DESIGN, OPENAI_API_KEY="k", BACKUP_API_KEY="k")
+    primary, local = found.stages["primary"], found.stages["local"]
+    assert found.chains["default"].plan == ("primary", "backup", "local")
+    assert (primary.timeout, primary.first_token_timeout, primary.idle_timeout) == (20, 10, 5)
+    assert (primary.lane, local.lane, local.local, local.reserve) == ("cloud", "ollama", True, 10)
+    assert primary.price is not None
+    assert (primary.price.input, primary.price.output) == (2, 8)
+    table = StageTable(provider="openai", breaker={}, retires_on="2027-04-14")  # type: ignore[arg-type]
+    assert table.breaker is not None
+    assert (table.breaker.failure_ratio, table.breaker.window, table.breaker.min_calls) == (0.5, 10, 5)
+    assert (table.breaker.open_for, table.connect_timeout, table.retires_on) == (30, 3, date(2027, 4, 14))
+
+
+def test_keys_that_do_nothing_yet_are_told_and_stop_nothing(read: Callable[..., Read]) -> None:
+    """Someone who sets a limit must not believe that it holds."""
+    notes = read(DESIGN, OPENAI_API_KEY="k", BACKUP_API_KEY="k").notes
+    keys = {"breaker", "max_in_flight", "requests_per_minute", "tokens_per_minute", "retires_on", "limit_group"}
+    assert {note.path for note in notes} == {f"stages.primary.{key}" for key in keys}
+    assert {note.text for note in notes} == {"is checked but does nothing yet"}
+
+
+@pytest.mark.parametrize("key", NOT_ENFORCED)
+def test_a_key_that_does_nothing_yet_is_a_key(key: str) -> None:
+    """A note about a key that nobody can write would never be seen."""
+    assert key in StageTable.model_fields

@@ -1,0 +1,149 @@
+"""A job's record and ledger as the one object that is shown, and as the lines a person reads."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from staffel_wire.errors import UNANSWERED
+from staffel_wire.record import ENDED, as_object, line, pairs, story, total_cost, unanswered
+from worker.failover.answer import Answer
+from worker.failover.answer import Status as JobStatus
+from worker.failover.attempt import Attempt, Outcome, Reason, Usage
+
+SUBMITTED = 1_700_000_000_000
+"""Server milliseconds; 2023-11-14T22:13:20Z."""
+
+FAILED = Attempt(
+    n=1, of=3, stage="primary", model="gpt-4.1", outcome=Outcome.FAILED, reason=Reason.SERVER_ERROR, status=500,
+    started_at=SUBMITTED / 1000 + 0.01, duration_s=0.0204, cost_usd=0.0, worker="cloud@host",
+)  # fmt: skip
+SKIPPED = Attempt(n=2, of=3, stage="backup", model="other", outcome=Outcome.SKIPPED, reason=Reason.DEADLINE, cost_usd=0)
+ANSWERED = Attempt(
+    n=3, of=3, stage="local", model="small", outcome=Outcome.ANSWERED, status=200, started_at=SUBMITTED / 1000 + 0.05,
+    duration_s=0.5504, first_token_s=0.1006, completed=True, committed=True, retry_after_s=None,
+    usage=Usage(12, 47), cost_usd=0.25, worker="ollama@host",
+)  # fmt: skip
+ANSWER = Answer("Because.", "local", "stop", truncated=False, usage=Usage(12, 47))
+
+
+def ledger(*rows: Attempt) -> dict[str, str]:
+    return {str(row.n): json.dumps(row.as_record()) for row in rows}
+
+
+def record(status: str, **more: object) -> dict[str, str]:
+    fields: dict[str, object] = {
+        "status": status,
+        "submitted_at": SUBMITTED,
+        "enqueued_at": SUBMITTED,
+        "queued_ms": 10,
+        **more,
+    }
+    return {name: str(value) for name, value in fields.items()}
+
+
+def answered(*rows: Attempt) -> dict[str, Any]:
+    answer = json.dumps({"text": "Because.", "stage": "local", "finish_reason": "stop", "truncated": False,
+                         "usage": {"input_tokens": 12, "output_tokens": 47, "reasoning_tokens": 0}})  # fmt: skip
+    found = record("answered", ended_at=SUBMITTED + 610, answer=answer)
+    return as_object("j", found, ledger(*rows), now_ms=SUBMITTED + 9999)
+
+
+def test_the_object_is_the_one_of_the_design_key_for_key() -> None:
+    """Its order too: people read it, and compare it line by line."""
+    found = answered(ANSWERED, FAILED)
+    assert list(found) == [
+        "job", "status", "text", "stage", "finish_reason", "truncated", "usage", "cost_usd", "queued_s", "duration_s",
+        "attempts",
+    ]  # fmt: skip
+    attempt = found.pop("attempts")[0]
+    assert found == {
+        "job": "j", "status": "answered", "text": "Because.", "stage": "local", "finish_reason": "stop",
+        "truncated": False, "usage": {"input_tokens": 12, "output_tokens": 47, "reasoning_tokens": 0},
+        "cost_usd": 0.25, "queued_s": 0.01, "duration_s": 0.61,
+    }  # fmt: skip
+    assert list(attempt.items()) == [
+        ("n", 1), ("of", 3), ("stage", "primary"), ("model", "gpt-4.1"), ("outcome", "failed"),
+        ("reason", "server_error"), ("status", 500), ("started_at", "2023-11-14T22:13:20.010Z"),
+        ("duration_s", 0.02), ("first_token_s", None), ("completed", False), ("committed", False),
+        ("retry_after_s", None), ("usage", None), ("cost_usd", 0.0), ("worker", "cloud@host"),
+    ]  # fmt: skip
+
+
+def test_the_attempts_are_in_their_order_whatever_the_ledgers_is() -> None:
+    """A hash has none; the tenth attempt comes after the ninth."""
+    rows = [Attempt(n=n, of=12, stage="s", model="m", outcome=Outcome.FAILED) for n in (10, 2, 12, 9)]
+    assert [row["n"] for row in answered(*rows)["attempts"]] == [2, 9, 10, 12]
+
+
+def test_a_waiting_jobs_time_in_the_queue_grows() -> None:
+    """What it waited before a handoff counts as well."""
+    found = as_object("j", record("queued", queued_ms=500, enqueued_at=SUBMITTED + 700), {}, SUBMITTED + 1000)
+    assert (found["queued_s"], found["duration_s"], found["status"]) == (0.8, 1.0, "queued")
+    assert (found["text"], found["stage"], found["attempts"], found["cost_usd"]) == (None, None, [], 0.0)
+
+
+def test_a_job_that_nobody_knows_is_shown_as_unknown() -> None:
+    """The record has expired, or never was."""
+    found = as_object("j", {}, {}, SUBMITTED)
+    assert (found["status"], found["duration_s"], found["queued_s"], found["attempts"]) == ("unknown", 0, 0, [])
+
+
+@pytest.mark.parametrize(
+    ("costs", "total"),
+    [
+        ([], 0.0),
+        ([("failed", 0.0), ("answered", 0.1), ("unknown", 0.2)], 0.3),
+        ([("failed", None), ("answered", 0.1)], None),
+        ([("failed", 0.1), ("started", None)], 0.1),
+    ],
+)
+def test_one_unknown_cost_makes_the_total_unknown(costs: list[tuple[str, float | None]], total: float | None) -> None:
+    """It is never taken for nothing; a call under way has none yet."""
+    assert total_cost([{"outcome": outcome, "cost_usd": cost} for outcome, cost in costs]) == total
+
+
+def test_a_hash_is_read_flat_or_as_pairs() -> None:
+    """A script returns it flat, the other protocol as a mapping."""
+    assert pairs(["a", "1", "b", "2"]) == pairs({"a": "1", "b": "2"}) == {"a": "1", "b": "2"}
+
+
+def test_a_person_reads_one_line_of_a_job() -> None:
+    """What failed, what was passed over, and what it came to."""
+    assert line(answered(FAILED, SKIPPED, ANSWERED)) == "1 failed, 1 skipped → local 0.6 s"
+    assert line(answered(ANSWERED)) == "local 0.6 s"
+    for status in sorted(UNANSWERED):
+        ended = record(status, ended_at=SUBMITTED + 1)
+        assert line(as_object("j", ended, {}, SUBMITTED)) == status
+        assert line(as_object("j", ended, ledger(FAILED), SUBMITTED)) == f"1 failed → {status}"
+
+
+def test_an_answer_is_told_without_its_ledger() -> None:
+    """Where `ledger_ttl` is the shorter one the attempts go first, and the line ended in an IndexError."""
+    assert line(answered()) == "local 0.6 s"
+
+
+def test_the_story_says_what_each_stage_did() -> None:
+    """It is the one string of the error that a job without an answer raises."""
+    crashed = Attempt(n=4, of=4, stage="last", model="m", outcome=Outcome.UNKNOWN, reason=Reason.CRASHED)
+    told = story(answered(FAILED, SKIPPED, ANSWERED, crashed)["attempts"])
+    assert (
+        told == "primary server_error (500) 0.0 s; backup skipped: deadline; local answered 0.6 s; last crashed 0.0 s"
+    )
+    assert story([]) == "no stage was asked"
+
+
+@pytest.mark.parametrize("status", sorted(UNANSWERED))
+def test_a_job_without_an_answer_is_an_error_of_its_own(status: str) -> None:
+    """It carries the story, the job and its attempts."""
+    error = unanswered(as_object("j", record(status), ledger(FAILED), SUBMITTED))
+    assert type(error) is UNANSWERED[status]
+    assert str(error) == f"{status}: primary server_error (500) 0.0 s"
+    assert (error.job, [row["stage"] for row in error.attempts]) == ("j", ["primary"])
+
+
+def test_the_ends_of_a_job_are_the_engines() -> None:
+    """The package on the wire imports no worker, so the words are written twice."""
+    assert {str(status) for status in JobStatus} - {"queued", "running"} == ENDED
