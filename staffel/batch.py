@@ -68,6 +68,13 @@ async def ended(client: Client, job: str) -> Mapping[str, Any]:
         }  # fmt: skip
 
 
+def _raise_lost_cancel() -> None:
+    """Raise the cancel that a write to Redis may have swallowed: Python 3.11's `wait_for` does (cpython#86296)."""
+    current = asyncio.current_task()
+    if current is not None and current.cancelling():
+        raise asyncio.CancelledError
+
+
 @dataclass(frozen=True, slots=True)
 class _Read:
     """A document that needs a job, and its row so far."""
@@ -169,6 +176,7 @@ class Batch:
                     self._end(number, replace(found.row, status=Status.REFUSED, reason=str(error)))
                     return
                 self._in_queue[job] = None
+                _raise_lost_cancel()
                 self._ends[job] = group.create_task(self._until_end(job))
         group.create_task(self._finish(number, source, replace(found.row, job=job), found.digest))
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import AuthenticationError, NoScriptError, RedisError
+from redis.exceptions import AuthenticationError, NoScriptError, RedisError, ResponseError
 
 from staffel.errors import Unavailable
 from staffel_wire.scripts import source
 
 _TIMEOUT_S = 3.0
+"""What any call may take, the wait for its turn and a second attempt included."""
 
 
 class Connection:
@@ -35,28 +37,32 @@ class Connection:
 
     async def script(self, name: str, names: Sequence[str], arguments: Sequence[str | int]) -> Any:  # noqa: ANN401
         """Run one of our scripts; raises `Unavailable` where Redis does not answer in time."""
-        async with self._turn:
+        async with self._my_turn():
+            if name not in self._digests:
+                self._digests[name] = await self._redis.script_load(source(name))
             try:
-                if name not in self._digests:
-                    self._digests[name] = await self._redis.script_load(source(name))
-                try:
-                    return await self._redis.evalsha(self._digests[name], len(names), *names, *arguments)
-                except NoScriptError:  # Redis was restarted
-                    return await self._redis.eval(source(name), len(names), *names, *arguments)
-            except (RedisError, OSError) as error:
-                raise self._away(error) from None
+                return await self._redis.evalsha(self._digests[name], len(names), *names, *arguments)
+            except NoScriptError:  # Redis was restarted
+                return await self._redis.eval(source(name), len(names), *names, *arguments)
 
     async def get(self, name: str) -> str | None:
-        async with self._turn:
-            try:
-                found = await self._redis.get(name)
-            except (RedisError, OSError) as error:
-                raise self._away(error) from None
+        async with self._my_turn():
+            found = await self._redis.get(name)
             return None if found is None else str(found)
+
+    @asynccontextmanager
+    async def _my_turn(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(_TIMEOUT_S), self._turn:
+                yield
+        except (RedisError, OSError) as error:
+            raise self._away(error) from None
 
     def _away(self, error: Exception) -> Unavailable:
         if isinstance(error, AuthenticationError):
             return Unavailable(f"Redis at {self.shown} refuses the password; mend STAFFEL_REDIS_URL")
+        if isinstance(error, ResponseError):  # the rest of its text may quote what it was sent
+            return Unavailable(f"Redis at {self.shown} refuses: {str(error).partition(',')[0][:80]}")
         return Unavailable(f"Redis does not answer at {self.shown}: start it, or set STAFFEL_REDIS_URL")
 
     async def close(self) -> None:
@@ -65,5 +71,5 @@ class Connection:
 
 def shown_url(url: str) -> str:
     """A URL as a person may see it, without the password."""
-    scheme, _, rest = url.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"
+    scheme, mark, rest = url.partition("://")
+    return f"{scheme}{mark}{rest.rpartition('@')[2]}" if mark else scheme.rpartition("@")[2]

@@ -56,13 +56,15 @@ class JobTask(Task):
     ) -> Any:  # noqa: ANN401
         """Write the job's record and send its id; raises `Invalid` before a job exists, `Unavailable` without Redis.
 
-        `expires` (s) becomes the deadline: only that ends a job with a reason.
+        `expires` and the time limits (s) shorten the deadline: only that ends a job with a reason, and a thread cannot
+        be killed.
         """
         if args and task_id is not None and list(args) == [task_id]:
             return super().apply_async((task_id,), {}, task_id=task_id, **options)
         fields = args[0] if args else kwargs
         job = task_id or str(uuid.uuid4())
-        entry = enter(self.app.conf.broker_url, self.door, job, fields, _seconds(options.pop("expires", None)))
+        limits = [options.pop(name, None) for name in ("expires", "time_limit", "soft_time_limit")]
+        entry = enter(self.app.conf.broker_url, self.door, job, fields, _earliest(*limits))
         options = {"queue": entry.lane, "argsrepr": f"('{job}',)", "kwargsrepr": "{}", **options}
         return super().apply_async((job,), {}, task_id=job, **options)
 
@@ -75,7 +77,8 @@ class JobTask(Task):
 
     def _adopt(self, job: str, fields: object) -> None:
         """A foreign producer's message holds the request itself: its record is made when it is first claimed."""
-        enter(self.app.conf.broker_url, self.door, job, fields, _seconds(self.request.expires))
+        deadline = _earliest(self.request.expires, *(self.request.timelimit or ()))
+        enter(self.app.conf.broker_url, self.door, job, fields, deadline)
 
     def _outcome(self, job: str, end: End) -> Result:
         match end:
@@ -112,13 +115,22 @@ class JobTask(Task):
         self.send_event("task-revoked", terminated=True, signum=None, expired=False)
 
 
+_PAST_S = 0.0001
+"""What is left of a deadline that has passed: less than the millisecond in which a job could still be started."""
+
+
+def _earliest(*limits: object) -> float | None:
+    """Seconds until the first of these, or None where nothing is limited."""
+    return min((left for limit in limits if (left := _seconds(limit)) is not None), default=None)
+
+
 def _seconds(expires: object) -> float | None:
     """Celery takes seconds or an instant, and sends the instant as ISO 8601."""
     if isinstance(expires, str):
         expires = datetime.fromisoformat(expires)
     if isinstance(expires, datetime):
         expires = (expires if expires.tzinfo else expires.replace(tzinfo=UTC)).timestamp() - time.time()
-    return max(0.001, float(expires)) if isinstance(expires, int | float) else None
+    return max(_PAST_S, float(expires)) if isinstance(expires, int | float) else None
 
 
 def _in_one_string(error: StaffelError) -> StaffelError:

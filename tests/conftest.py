@@ -89,8 +89,11 @@ def make_house(tmp_path: Path, valkey: Valkey, house: House) -> Callable[..., Ho
 
 @pytest.fixture(scope="session")
 def workers(house: House) -> Iterator[tuple[Worker, Worker]]:
-    """A worker without any flag, and the lane's, to which somebody gave too wide a `-c`."""
-    with serving(house, (), ("-Q", "ollama", "-c", "4")) as (cloud, lane):
+    """A worker without any flag, and the lane's, to which somebody gave too wide a `-c`.
+
+    They log all that they can, so that a prompt which any test leaves in a log is found.
+    """
+    with serving(house, (), ("-Q", "ollama", "-c", "4"), level="DEBUG") as (cloud, lane):
         yield cloud, lane
 
 

@@ -7,13 +7,16 @@ import logging
 import os
 import sys
 from collections.abc import MutableMapping, Sequence
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from celery import Celery, signals
+from celery.app.amqp import AMQP
 from celery.worker import control
 
 from config.celery import SLOTS, configuration
-from config.problems import ConfigError
+from config.problems import ConfigError, Problem
 from config.settings import Settings, environment, redis_url, settings
 from config.stages import CLOUD
 from worker import process
@@ -24,10 +27,36 @@ from worker.state.connection import answers
 
 
 def _url() -> str:
+    """The URL of Redis, checked before Celery meets it; a bad one ends a `celery` command with a line.
+
+    Whoever imports the tasks elsewhere gets a `ConfigError`: a web backend is not ours to end.
+    """
     try:
-        return redis_url(environment())
+        url = redis_url(environment())
+        if url and not _is_redis(url):
+            raise ConfigError(
+                "the environment",
+                [Problem("STAFFEL_REDIS_URL", f"{shown_url(url)} is no Redis URL; write redis://HOST:PORT/0")],
+            )
     except ConfigError as error:
-        sys.exit(str(error))
+        if "celery" in Path(sys.argv[0]).parts[-2:]:  # bin/celery, or celery/__main__.py
+            sys.exit(str(error))
+        raise
+    return url
+
+
+def _is_redis(url: str) -> bool:
+    parts = urlsplit(url)
+    try:
+        return parts.scheme in {"redis", "rediss"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def shown_url(url: str) -> str:
+    """A URL as a person may see it, without the password."""
+    scheme, mark, rest = url.partition("://")
+    return f"{scheme}{mark}{rest.rpartition('@')[2]}" if mark else scheme.rpartition("@")[2]
 
 
 def flower_defaults(arguments: Sequence[str], environ: MutableMapping[str, str]) -> None:
@@ -54,11 +83,31 @@ def _is_loopback(address: str) -> bool:
 
 
 flower_defaults(sys.argv, os.environ)
-app = Celery("staffel")
+
+
+class DiscreetAMQP(AMQP):
+    """Messages whose readable copy of their arguments, which Flower and events repeat, names none of them.
+
+    Our own tasks set theirs; this is for what a worker sends on for others: a chord's body has answers as arguments.
+    """
+
+    def as_task_v2(self, task_id: str, name: str, args: Any = None, kwargs: Any = None, *rest: Any, **more: Any) -> Any:  # noqa: ANN401
+        if more.get("argsrepr") is None:
+            more["argsrepr"] = f"<{len(args or ())} arguments>"
+        if more.get("kwargsrepr") is None:
+            more["kwargsrepr"] = "{" + ", ".join(sorted(kwargs or {})) + "}"
+        return super().as_task_v2(task_id, name, args, kwargs, *rest, **more)
+
+
+class App(Celery):
+    amqp_cls = DiscreetAMQP
+
+
+app = App("staffel")
 app.config_from_object(configuration(_url()))
 app.steps["consumer"].add(UnackedHeartbeat)
-# Both log the addresses they call.
-for _chatty in ("httpx", "httpcore"):
+# The first two log the addresses they call, the third at DEBUG the whole message of a foreign producer.
+for _chatty in ("httpx", "httpcore", "celery.pool"):
     logging.getLogger(_chatty).setLevel(logging.WARNING)
 
 
@@ -93,12 +142,6 @@ def _refuse_without_redis(found: Settings) -> None:
         where = shown_url(found.redis_url)
         print(f"Redis does not answer at {where}: start it, or set STAFFEL_REDIS_URL", file=sys.stderr)
         sys.exit(6)
-
-
-def shown_url(url: str) -> str:
-    """A URL as a person may see it, without the password."""
-    scheme, _, rest = url.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"
 
 
 @signals.worker_shutdown.connect

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -50,6 +51,34 @@ class SafeConsumer(Consumer):
                 qos._remove_from_indices(tag).execute()  # noqa: SLF001
         except Exception:  # noqa: BLE001 - whatever it is, the message comes again and finds its job done
             _log.warning("could not acknowledge a message after the connection was lost; it will come again")
+
+    # What cannot be run is thrown away and told, as Celery does, but not quoted: it may be a prompt.
+
+    def on_unknown_message(self, body: Any, message: Any) -> None:  # noqa: ANN401, ARG002 - Celery's own signatures
+        super().on_unknown_message(None, _Unquoted(message))
+
+    def on_unknown_task(self, body: Any, message: Any, exc: Exception) -> None:  # noqa: ANN401, ARG002
+        super().on_unknown_task(None, _Unquoted(message), exc)
+
+    def on_invalid_task(self, body: Any, message: Any, exc: Exception) -> None:  # noqa: ANN401, ARG002
+        super().on_invalid_task(None, _Unquoted(message), exc)
+
+    def on_decode_error(self, message: Any, exc: Exception) -> None:  # noqa: ANN401
+        super().on_decode_error(_Unquoted(message), type(exc).__name__)
+
+
+class _Unquoted:
+    """A message whose content cannot be logged; everything else of it is its own."""
+
+    body = b"not shown"
+
+    def __init__(self, message: Any) -> None:  # noqa: ANN401
+        self._message = message
+        headers = message.headers if isinstance(message.headers, Mapping) else {}
+        self.headers = {name: headers[name] for name in ("task", "id", "root_id", "origin") if name in headers}
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return getattr(self._message, name)
 
 
 class UnackedHeartbeat(bootsteps.StartStopStep):

@@ -14,8 +14,8 @@ from celery.worker.request import Request
 from config.stages import CLOUD
 from worker import process
 
-UNFIT = {"gevent", "eventlet", "solo", "processes", "aio"}
-"""Pools that cannot wait on an event loop in another thread, or block the worker's own while they do."""
+FIT = "thread"
+"""Celery's module of the one pool whose slots can wait on an event loop in another thread of the same process."""
 
 
 class JobRequest(Request):
@@ -61,6 +61,8 @@ def lane_of(queues: Iterable[str], lanes: Iterable[str]) -> str:
     strange = [name for name in named if name not in known]
     if strange:
         sys.exit(f"-Q {','.join(named)}: no stage runs on {strange[0]!r}; lanes are {', '.join(known)}")
+    if not named:
+        sys.exit(f"no queue is left to serve: celery -A worker worker -Q {CLOUD}")
     if len(named) != 1:
         one_each = "; ".join(f"celery -A worker worker -Q {name}" for name in named)
         sys.exit(
@@ -69,8 +71,8 @@ def lane_of(queues: Iterable[str], lanes: Iterable[str]) -> str:
     return named[0]
 
 
-def refuse_unfit(pool: object, lane: str) -> None:
+def refuse_unfit(pool: type, lane: str) -> None:
     """End the process with one line if the pool cannot work here."""
-    name = pool if isinstance(pool, str) else getattr(pool, "__module__", "").rsplit(".", 1)[-1]
-    if name in UNFIT:
+    name = pool.__module__.rpartition(".")[2]
+    if name != FIT:
         sys.exit(f"-P {name} cannot run these tasks; use threads: celery -A worker worker -P threads -Q {lane}")

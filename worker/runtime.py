@@ -25,6 +25,7 @@ from worker.providers.ollama import Ollama
 from worker.providers.openai import OpenAI
 from worker.providers.scripted import Scripted
 from worker.state.connection import AWAY, connect
+from worker.state.patient import Patient
 from worker.state.redis import RedisState
 
 BEAT_S = 0.5
@@ -47,7 +48,7 @@ class Runtime:
         self._redis = connect(settings.redis_url)
         self._state = RedisState(self._redis, settings.stages, settings.general)
         self._cancel = self._redis.register_script(source("cancel"))
-        self._engine = Engine(self._state, settings.stages, providers(), as_request, log_attempt, lambda _job: None)
+        self._engine = Engine(Patient(self._state), settings.stages, providers(), as_request, log_attempt, lambda _job: None)
 
     def start(self) -> None:
         """Start the loop, say what this worker can do and that it lives."""

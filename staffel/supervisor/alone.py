@@ -26,25 +26,36 @@ def alone(folder: Path) -> Iterator[None]:
 
     The lock is on the directory itself, so that no file is left behind, and the kernel lets it go.
     """
+    handle = _opened(folder)
+    try:
+        _lock(handle, folder)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _opened(folder: Path) -> int:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        return os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise _unusable(folder, error) from None
+
+
+def _lock(handle: int, folder: Path) -> None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
     except BlockingIOError:
         raise NotFree(
             f"staffel up already runs on {folder}: stop it with Ctrl-C in its terminal, "
             "or set STAFFEL_STATE_DIR to another directory"
         ) from None
-    finally:
-        os.close(handle)
+    except OSError as error:  # some network file systems lock no directory
+        raise _unusable(folder, error) from None
 
 
 def _unusable(folder: Path, error: OSError) -> NotFree:
-    return NotFree(f"{folder} cannot be used: {error.strerror}; set STAFFEL_STATE_DIR to a directory of your own")
+    return NotFree(f"{folder} cannot be used: {error.strerror}; set STAFFEL_STATE_DIR to a local directory of your own")
 
 
 def flower_port(wanted: int) -> int:

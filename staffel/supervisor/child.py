@@ -6,18 +6,16 @@ import asyncio
 import os
 import signal
 import sys
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from staffel.supervisor import tether
-from staffel.supervisor.log import Log, read
+from staffel.supervisor.log import LastWords, Log, read
 from staffel.supervisor.program import Program
 
 _LINE_BYTES = 1 << 20
-_LAST_WORDS_S = 10.0
-"""A complaint older than this is not why a child died."""
+_ENDED_BY_OTHERS = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT})
 
 
 class Child:
@@ -29,7 +27,7 @@ class Child:
         self._variables, self._folder, self._log = variables, folder, log
         self._process: asyncio.subprocess.Process | None = None
         self._listening: asyncio.Task[None] | None = None
-        self._complaint: tuple[float, str] = (0.0, "")
+        self._words = LastWords()
 
     @property
     def pid(self) -> int | None:
@@ -41,7 +39,7 @@ class Child:
 
         The folder is the current one of the child: there is no `worker.py` or `config/` of somebody's app in it.
         """
-        self._complaint = (0.0, "")
+        self._words = LastWords()
         self._process = await asyncio.create_subprocess_exec(
             sys.executable, "-I", "-S", str(Path(tether.__file__)), str(os.getpid()), *self.program.argv,
             cwd=self._folder, env=self._variables, stdin=asyncio.subprocess.DEVNULL,
@@ -61,8 +59,7 @@ class Child:
             line = read(raw)
             if line.is_shown:
                 self._log.say(self.name, line.text, line.level)
-            if line.is_complaint:
-                self._complaint = (time.monotonic(), line.text)
+            self._words.hear(line)
 
     async def wait(self) -> str:
         """Wait for its end; how it ended, in words, with its last ones."""
@@ -72,8 +69,8 @@ class Child:
         await asyncio.wait([self._listening], timeout=1)
         self.ready.clear()
         how = f"exit status {code}" if code >= 0 else f"killed by {_signal(-code)}"
-        said, words = self._complaint
-        return f"{how}: {words}" if words and time.monotonic() - said < _LAST_WORDS_S else how
+        words = "" if -code in _ENDED_BY_OTHERS else self._words.text
+        return f"{how}: {words}" if words else how
 
     def terminate(self) -> None:
         """Ask for an orderly end."""

@@ -64,7 +64,8 @@ class House:
                     return await serving
                 return 0
             finally:
-                asked.cancel()
+                self._stop.asked.set()
+                await asked
                 await self._end()
 
     # --- start

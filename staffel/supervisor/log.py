@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import cycle
 from types import MappingProxyType
@@ -17,6 +17,7 @@ _CELERY = re.compile(r"\[[\d-]+ [\d:,]+: (?P<level>[A-Z]+)/[^\]]*\] (?P<text>.*)
 _TORNADO = re.compile(r"\[(?P<level>[DIWEC]) \d+ [\d:]+ [^\]]*\] (?P<text>.*)")
 _LEVELS = {"D": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR", "C": "CRITICAL"}
 _ERRORS = frozenset({"ERROR", "CRITICAL"})
+_LAST_WORDS_S = 10.0
 _COLOURS = ("cyan", "magenta", "blue", "green")
 
 _NOISE = re.compile(
@@ -43,10 +44,29 @@ class Line:
     def is_shown(self) -> bool:
         return self.level not in {"", "DEBUG"} and not _NOISE.match(self.text)
 
+
+class LastWords:
+    """What a child said that may be why it died: an error it logged, else the last line that was no log line.
+
+    Of a traceback that is the end; what follows a logged error belongs to it.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._heard, self._text, self._is_logged = 0.0, "", False
+
+    def hear(self, line: Line) -> None:
+        is_error = line.level in _ERRORS
+        is_plain = not line.level and bool(line.text) and not line.text[0].isspace()
+        if is_error or (is_plain and not self._is_logged):
+            self._heard, self._text = self._clock(), line.text
+        if line.level:
+            self._is_logged = is_error
+
     @property
-    def is_complaint(self) -> bool:
-        """Whether it may say why the child dies; of a traceback only the end does."""
-        return self.level in _ERRORS or (not self.level and bool(self.text) and not self.text[0].isspace())
+    def text(self) -> str:
+        """Empty when there are none, or when it lived on after them."""
+        return self._text if self._clock() - self._heard < _LAST_WORDS_S else ""
 
 
 def read(raw: bytes) -> Line:
@@ -80,11 +100,11 @@ class Log:
         mark = "" if level == "INFO" else f"{level}: "
         line = f"{when} {shown}  {mark}{text}\n".encode(errors="backslashreplace")
         try:
-            while line:
+            while line and sys.stdout is not None:
                 line = line[os.write(sys.stdout.fileno(), line) :]
-        except (OSError, ValueError):
+        except OSError:
             return
 
 
 def _is_coloured() -> bool:
-    return "NO_COLOR" not in os.environ and sys.stdout.isatty()
+    return "NO_COLOR" not in os.environ and sys.stdout is not None and sys.stdout.isatty()

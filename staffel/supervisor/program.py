@@ -55,8 +55,9 @@ def worker(lane: str, settings: Settings, beats: signs.Beats) -> Program:
 
 
 def flower(port: int) -> Program:
-    where = ("flower", f"--address={ADDRESS}", f"--port={port}")
-    return Program(FLOWER, where, lambda _: signs.http_answers(ADDRESS, port), _FLOWER_GRACE_S, vital=False)
+    # It looks for workers once, at its start; they may be busy with theirs.
+    options = ("flower", f"--address={ADDRESS}", f"--port={port}", "--inspect_timeout=2500")
+    return Program(FLOWER, options, lambda _: signs.http_answers(ADDRESS, port), _FLOWER_GRACE_S, vital=False)
 
 
 def _longest(settings: Settings, lane: str) -> float:

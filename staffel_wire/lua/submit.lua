@@ -6,6 +6,8 @@ local deadline_ms, answer_ttl, local_only, message, again = tonumber(ARGV[6]), t
 local now = now_ms(ARGV[11])
 
 local status = redis.call('HGET', job, 'status')
+-- The fence goes on counting: whoever walks the job's former life must not settle the new one.
+local fence = redis.call('HGET', job, 'fence') or 0
 if status then
   local unanswered = ENDED[status] and status ~= 'answered'
   if not (again == '1' and unanswered) then return {'known', status} end
@@ -13,7 +15,7 @@ if status then
 end
 redis.call('HSET', job, 'status', 'queued', 'request', request, 'plan', plan, 'chain', chain, 'lane', lane,
   'local_only', local_only, 'submitted_at', now, 'enqueued_at', now, 'queued_ms', 0, 'deadline_at', now + deadline_ms,
-  'next', 0, 'fence', 0, 'owner', '')
+  'next', 0, 'fence', fence, 'owner', '')
 if label ~= '' then redis.call('HSET', job, 'label', label) end
 redis.call('PEXPIRE', job, deadline_ms + answer_ttl * 1000)
 if message ~= '' then redis.call('LPUSH', queue, message) end

@@ -19,9 +19,7 @@ ATTEMPT = {
 }  # fmt: skip
 
 
-def test_500_and_then_the_lane(
-    celery_setup: CeleryTestSetup, house: House, recorded: Recorded, prompt: str
-) -> None:
+def test_500_and_then_the_lane(celery_setup: CeleryTestSetup, house: House, recorded: Recorded, prompt: str) -> None:
     """`staffel ask --json` prints the second stage's text in the design's shape, under one Celery id throughout."""
     assert celery_setup.ready(docker=True, control=True)
 
@@ -47,7 +45,9 @@ def test_500_and_then_the_lane(
     assert story[-1]["result"].startswith("1 failed → local 0.")
 
 
-def test_everybody_sees_the_same_object(celery_setup: CeleryTestSetup, house: House, foreign: Celery, prompt: str) -> None:
+def test_everybody_sees_the_same_object(
+    celery_setup: CeleryTestSetup, house: House, foreign: Celery, prompt: str
+) -> None:
     """`ask`, `show`, `wait` and Celery's result backend print one object, to the last field."""
     asked = house.staffel("ask", prompt, "--json").json
     job = asked["job"]
@@ -87,7 +87,14 @@ def test_a_stages_own_timeout_goes_on(celery_setup: CeleryTestSetup, house: Hous
     ],
 )
 def test_each_end_without_an_answer_has_its_exit_code(
-    celery_setup: CeleryTestSetup, house: House, foreign: Celery, prompt: str, chain: str, options: list[str], code: int, status: str
+    celery_setup: CeleryTestSetup,
+    house: House,
+    foreign: Celery,
+    prompt: str,
+    chain: str,
+    options: list[str],
+    code: int,
+    status: str,
 ) -> None:
     """3 exhausted, 4 refused, 5 expired: the object on stdout says so too, and so does Celery's result."""
     done = house.staffel("ask", prompt, "--chain", chain, "--json", *options)

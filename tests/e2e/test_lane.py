@@ -37,7 +37,9 @@ def test_autoscale_does_not_widen_the_lane(make_house: Callable[[], House]) -> N
 def test_widths_and_prefetch(celery_setup: CeleryTestSetup, foreign: Celery) -> None:
     """The cloud worker has 200 slots without a flag, the lane's one, and neither hoards messages."""
     stats = foreign.control.inspect(timeout=10, limit=2).stats()
-    found = {name.partition("@")[0]: (row["pool"]["max-concurrency"], row["prefetch_count"]) for name, row in stats.items()}
+    found = {
+        name.partition("@")[0]: (row["pool"]["max-concurrency"], row["prefetch_count"]) for name, row in stats.items()
+    }
     assert found == {"cloud": (200, 200), "ollama": (1, 1)}
 
 

@@ -1,8 +1,8 @@
 """Real processes as pytest-celery's nodes, without Docker: an embedded Valkey, and workers started as a person does.
 
-    Valkey           broker and result backend: one embedded server for the whole run
-    Worker           `celery -A worker worker ...` in a process of its own
-    House            a Redis, a configuration whose stages are played by a scripted host, and what a person types in it
+Valkey           broker and result backend: one embedded server for the whole run
+Worker           `celery -A worker worker ...` in a process of its own
+House            a Redis, a configuration whose stages are played by a scripted host, and what a person types in it
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from typing import Any
 
 from staffel_wire import keys
 from tests.hosts import Call, Host
-from tests.nodes.stages import CHAINS, STAGES, Played, write_config
+from tests.nodes.stages import CHAINS, KEY, KEY_VARIABLE, STAGES, Played, write_config
 from tests.nodes.valkey import Valkey
 from tests.nodes.worker import Worker
 
@@ -65,7 +65,7 @@ class House:
 
     @property
     def environ(self) -> dict[str, str]:
-        ours = {"STAFFEL_REDIS_URL": self.url, "STAFFEL_CONFIG": str(self.config), "COLUMNS": "120"}
+        ours = {"STAFFEL_REDIS_URL": self.url, "STAFFEL_CONFIG": str(self.config), "COLUMNS": "120", KEY_VARIABLE: KEY}
         return {**os.environ, **ours, **self.variables}
 
     def staffel(self, *arguments: str, stdin: str | bytes = b"", **variables: str) -> Finished:
@@ -76,9 +76,9 @@ class House:
         """`celery -A worker ...` to its end."""
         return self.run([str(BIN / "celery"), "-A", "worker", *arguments], **variables)
 
-    def python(self, code: str) -> Any:
+    def python(self, code: str, **variables: str) -> Any:
         """What a program prints as JSON."""
-        finished = self.run([sys.executable, "-W", "error", "-c", code])
+        finished = self.run([sys.executable, "-W", "error", "-c", code], **variables)
         assert finished.code == 0, finished.err
         return finished.json
 
@@ -88,9 +88,7 @@ class House:
             argv, cwd=self.folder, env={**self.environ, **variables}, capture_output=True, timeout=COMMAND_S,
             input=stdin.encode() if isinstance(stdin, str) else stdin, check=False,
         )  # fmt: skip
-        return Finished(
-            ended.returncode, ended.stdout.decode(), ended.stderr.decode(), time.monotonic() - began
-        )
+        return Finished(ended.returncode, ended.stdout.decode(), ended.stderr.decode(), time.monotonic() - began)
 
     def spawn(self, *arguments: str) -> subprocess.Popen[str]:
         """Start a command and leave it to the test."""
@@ -118,10 +116,10 @@ class House:
 
 
 @contextmanager
-def serving(house: House, *commands: Sequence[str]) -> Iterator[list[Worker]]:
+def serving(house: House, *commands: Sequence[str], level: str = "INFO", **variables: str) -> Iterator[list[Worker]]:
     """Workers with these options, ready; ended afterwards."""
     with ExitStack() as started:
-        made = [house.worker(*options) for options in commands]
+        made = [house.worker(*options, level=level, **variables) for options in commands]
         for worker in made:
             started.callback(worker.teardown)
             worker.start()

@@ -20,6 +20,16 @@ class Played:
     keys: Mapping[str, object] = field(default_factory=dict)
 
 
+KEY = "sk-canary-0123456789"
+"""The API key of the stages that need one; no log, event, page or key of Redis may hold it."""
+
+KEY_VARIABLE = "HOUSE_KEY"
+
+ANSWER = "canary-of-the-answer"
+
+COMPLAINT = "canary-of-the-complaint"
+"""What a host says when it refuses: providers quote keys and prompts there."""
+
 _HOME: Mapping[str, object] = MappingProxyType({"local": True})
 
 STAGES: Mapping[str, Played] = MappingProxyType(
@@ -29,7 +39,10 @@ STAGES: Mapping[str, Played] = MappingProxyType(
         "strict": Played("openai", "status:400"),
         "silent": Played("openai", "silent", {"timeout": 60}),
         "impatient": Played("openai", "silent", {"timeout": 0.5}),
-        "echo": Played("openai", "ok:echo"),
+        "echo": Played("openai", "ok:echo", {"api_key_env": KEY_VARIABLE}),
+        "leaky": Played("openai", f"status:401:message={COMPLAINT} {KEY}", {"api_key_env": KEY_VARIABLE}),
+        "leaky-stream": Played("openai", f"error-in-stream:message={COMPLAINT}", {"api_key_env": KEY_VARIABLE}),
+        "tells": Played("ollama", f"ok:text={ANSWER}", _HOME),
         "slow-echo": Played("openai", "ok:echo:delay=0.5"),
         "slow": Played("openai", "ok:delay=1"),
         "slow-broken": Played("openai", "status:500:delay=1"),
@@ -54,6 +67,8 @@ CHAINS: Mapping[str, Sequence[str]] = MappingProxyType(
         "lane-hang": ("lane-silent", "lane-echo"),
         "strict-first": ("strict", "echo"),
         "hopeless": ("broken", "throttled"),
+        "secrets": ("leaky", "leaky-stream", "tells"),
+        "secrets-kept": ("leaky", "leaky-stream"),
         "nobody": ("attic",),
     }
 )

@@ -42,7 +42,13 @@ class Valkey(CeleryTestContainer):
     @property
     def celeryconfig(self) -> dict[str, Any]:
         url = self.url
-        return {"url": url, "host_url": url, "hostname": "127.0.0.1", "port": self.running.port, "vhost": str(self.number)}
+        return {
+            "url": url,
+            "host_url": url,
+            "hostname": "127.0.0.1",
+            "port": self.running.port,
+            "vhost": str(self.number),
+        }
 
     @property
     def id(self) -> str:

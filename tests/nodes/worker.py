@@ -19,9 +19,11 @@ CELERY = Path(sys.executable).parent / "celery"
 class Worker(ProcessContainer):
     """`celery -A worker worker OPTIONS`, as a person starts it; `-l INFO` so that it says when it is ready."""
 
-    def __init__(self, *options: str, environ: Mapping[str, str], folder: Path, level: str = "INFO") -> None:
+    def __init__(
+        self, *options: str, environ: Mapping[str, str], folder: Path, level: str = "INFO", app: str = "worker"
+    ) -> None:
         self._queue = options[options.index("-Q") + 1] if "-Q" in options else "cloud"
-        argv = [str(CELERY), "-A", "worker", "worker", "-l", level, *options]
+        argv = [str(CELERY), "-A", app, "worker", "-l", level, *options]
         super().__init__(self._queue, argv, environ, folder)
         self._level = level
 

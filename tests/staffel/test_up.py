@@ -18,6 +18,7 @@ from staffel import embedded
 from staffel.valkey_process import free_port
 from tests.eventually import eventually
 from tests.hosts import Host
+from tests.nodes import Valkey
 from tests.staffel.up_process import Place, Up, is_alive
 
 
@@ -48,7 +49,7 @@ def started(place: Place, *arguments: str) -> Iterator[Up]:
 def flower(running: Up, path: str, data: bytes | None = None) -> object:
     where = re.search(r"Flower: (http://127\.0\.0\.1:\d+)", running.log)
     assert where, running.log
-    with urllib.request.urlopen(where[1] + path, data, timeout=10) as reply:
+    with urllib.request.urlopen(where[1] + path, data, timeout=20) as reply:
         return json.load(reply)
 
 
@@ -87,11 +88,11 @@ def test_flower_lists_both_workers_and_its_buttons_work(running: Up) -> None:
     assert flower(running, "/api/task/revoke/no-such-job", b"") == {"message": "Revoked 'no-such-job'"}
 
     def lanes() -> set[str]:
-        listed = flower(running, "/api/workers")
+        listed = flower(running, "/api/workers?refresh=1")
         assert isinstance(listed, dict)
         return {name.partition("@")[0] for name in listed}
 
-    eventually(lambda: lanes() == {"cloud", "ollama"}, "Flower lists both workers")
+    eventually(lambda: lanes() == {"cloud", "ollama"}, "Flower lists both workers", timeout=40)
 
 
 def test_the_children_are_out_of_the_terminals_reach_and_their_command_lines_hold_no_password(running: Up) -> None:
@@ -157,7 +158,7 @@ def test_ctrl_c_ends_it_in_order_and_leaves_nothing(place: Place, host: Host) ->
         assert up.ends() == 0
         (call,) = host.calls(place.urls["slow"])
         assert call.outcome == "served", up.log
-        assert re.findall(r"(\w+) +stopped$", up.log, re.MULTILINE) == ["flower", "cloud", "ollama"]
+        assert re.findall(r"^\S+ (\w+) +stopped$", up.log, re.MULTILINE) == ["flower", "cloud", "ollama"]
         assert up.log.splitlines()[-1].endswith("everything has stopped")
     assert len(children) == 4
     assert [child for child in children if is_alive(child)] == []
@@ -177,6 +178,19 @@ def test_a_second_ctrl_c_hurries(place: Place, host: Host) -> None:
         assert up.ends(15) == 0
     assert [child for child in children if is_alive(child)] == []
     assert place.is_clean()
+
+
+def test_somebodys_own_redis_is_used_and_left_alone(place: Place, valkey: Valkey) -> None:
+    """With STAFFEL_REDIS_URL no server is started, and none is stopped."""
+    place.cloud_only()
+    with Up(place, "--no-flower", variables={"STAFFEL_REDIS_URL": valkey.another().url}) as up:
+        assert f"Redis: redis://127.0.0.1:{valkey.running.port}/" in up.ready().says("ready.")
+        assert "embedded" not in up.log
+        assert len(up.children()) == 1
+        up.signal(signal.SIGTERM)
+        assert up.ends() == 0
+    assert embedded.find(valkey.folder) == valkey.running
+    assert list(place.state.iterdir()) == []
 
 
 def test_when_it_is_killed_itself_its_workers_end_and_the_next_one_finds_the_server(place: Place) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from staffel.supervisor.log import read
+from staffel.supervisor.log import LastWords, read
 from staffel.supervisor.patience import CALM_S, RESTARTS, Patience
 
 HEAD = "[2026-11-30 12:04:43,187: INFO/MainProcess] "
+ERROR = HEAD.replace("INFO", "ERROR")
 JOB = "8f37340d-2a44-4a23-bbe2-788199cb82cf"
 
 
@@ -55,12 +56,33 @@ def test_bytes_that_are_no_text_are_shown_as_well_as_they_can_be() -> None:
     assert read(b"[W 261130 12:04:44 web:98] \xff\xfe").text == "\ufffd\ufffd"
 
 
-def test_the_last_line_of_a_traceback_says_why_a_child_died_and_the_others_do_not() -> None:
-    """A complaint is an error, or a line without a head that is not indented."""
-    assert read(b"ValueError: no such thing").is_complaint
-    assert read(b"[2026-11-30 12:04:43,187: CRITICAL/MainProcess] Unrecoverable error").is_complaint
-    assert not read(b'  File "x.py", line 1, in <module>').is_complaint
-    assert not read(HEAD.encode() + b"cloud@box ready.").is_complaint
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ([HEAD + "cloud@box ready."], ""),
+        (["Traceback (most recent call last):", '  File "x.py", line 1', "ValueError: no"], "ValueError: no"),
+        ([ERROR + "Unrecoverable error: KeyError()", "Traceback (most recent call last):", "KeyError"],
+         "Unrecoverable error: KeyError()"),
+        ([ERROR + "consumer: Cannot connect", "Trying again", HEAD + "Connected to redis", "no stage runs on 'x'"],
+         "no stage runs on 'x'"),
+    ],
+)  # fmt: skip
+def test_a_childs_last_words_are_its_last_error_or_the_end_of_its_traceback(lines: list[str], words: str) -> None:
+    """Lines that follow a logged error belong to it."""
+    last = LastWords()
+    for line in lines:
+        last.hear(read(line.encode()))
+    assert last.text == words
+
+
+def test_an_error_that_was_lived_through_is_not_why_it_died() -> None:
+    """Ten seconds later nobody should be sent after it."""
+    now = [100.0]
+    last = LastWords(lambda: now[0])
+    last.hear(read(ERROR.encode() + b"consumer: Cannot connect"))
+    assert last.text
+    now[0] += 11
+    assert last.text == ""
 
 
 def test_three_restarts_are_all_until_ten_calm_minutes_have_passed() -> None:

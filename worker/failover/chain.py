@@ -12,8 +12,8 @@ from worker.failover import judge
 from worker.failover.answer import Answer, Status, View
 from worker.failover.attempt import Attempt, Outcome, Reason, Usage
 from worker.failover.clocks import Reply, Sink, read
-from worker.failover.deadline import allowed, kept_for_later
-from worker.failover.provider import Call, Provider
+from worker.failover.deadline import allowed
+from worker.failover.provider import Call, Kind, Provider
 from worker.failover.request import Request
 from worker.failover.state import Elsewhere, Over, Permit, State, Taken, Visit
 
@@ -31,10 +31,10 @@ class Stop:
         self._call: asyncio.Task[Reply] | None = None
 
     def ask(self) -> None:
-        """Cancel; from the walk's own event loop only."""
-        self.asked = True
-        if self._call is not None:
+        """Cancel; from the walk's own event loop only. Once: a second one would break into the call's clean-up."""
+        if self._call is not None and not self.asked:
             self._call.cancel()
+        self.asked = True
 
     async def run(self, call: Coroutine[Any, Any, Reply]) -> Reply | None:
         """The call's reply, or None if the caller cancelled it before."""
@@ -94,7 +94,7 @@ class Engine:
         stage = self.stages[permit.stage]
         tokens = min(request.max_output_tokens or stage.max_output_tokens, stage.max_output_tokens)
         call = Call(stage, request, tokens)
-        budget = allowed(stage, permit.left_s, kept_for_later(permit.plan, self.stages, permit.place))
+        budget = allowed(stage, permit.left_s, permit.kept_s)
         sink = self.sink(permit.visit.job)
         record = Attempt(
             n=permit.n, of=permit.of, stage=stage.name, model=stage.model, outcome=Outcome.CANCELLED,
@@ -104,12 +104,21 @@ class Engine:
         began = now()
         reply = await stop.run(read(self.providers[stage.provider], call, budget, sink))
         if reply is None:
-            return replace(record, duration_s=now() - began), Status.CANCELLED, None
-        return _judged(record, reply, stage, shown=sink is not None, last=permit.place + 1 == len(permit.plan))
+            spent = cost(stage, None, unsent=False)
+            return replace(record, duration_s=now() - began, cost_usd=spent), Status.CANCELLED, None
+        return _judged(record, reply, stage, shown=sink is not None, without_answer=_end(permit, stage, reply))
+
+
+def _end(permit: Permit, stage: Stage, reply: Reply) -> Status | None:
+    """How the job ends if this attempt brought no answer; None while the plan goes on."""
+    if permit.place + 1 < len(permit.plan):
+        return None
+    late = reply.fault is not None and reply.fault.kind is Kind.SPENT and stage.timeout > permit.left_s
+    return Status.EXPIRED if late else Status.EXHAUSTED
 
 
 def _judged(
-    record: Attempt, reply: Reply, stage: Stage, *, shown: bool, last: bool
+    record: Attempt, reply: Reply, stage: Stage, *, shown: bool, without_answer: Status | None
 ) -> tuple[Attempt, Status | None, Answer | None]:
     usage = reply.end.usage if reply.end else None
     record = replace(
@@ -132,7 +141,7 @@ def _judged(
     record = replace(record, outcome=Outcome.FAILED, reason=verdict.reason)
     if verdict.stops:
         return record, Status.REFUSED, None
-    return record, Status.EXHAUSTED if last else None, None
+    return record, without_answer, None
 
 
 def cost(stage: Stage, usage: Usage | None, *, unsent: bool) -> float | None:

@@ -22,7 +22,10 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """One stage of the plan may run now, as attempt `n`; `left_s` until the deadline, `started_at` by the server."""
+    """One stage of the plan may run now, as attempt `n`.
+
+    `left_s` until the deadline, of which `kept_s` are reserved for later stages; `started_at` by the server's clock.
+    """
 
     visit: Visit
     stage: str
@@ -30,6 +33,7 @@ class Permit:
     n: int
     of: int
     left_s: float
+    kept_s: float
     started_at: float
     plan: tuple[str, ...]
     request: dict[str, Any] | None

@@ -2,27 +2,26 @@
 
 Native, because its OpenAI-compatible twin ignores `num_ctx`, `keep_alive` and errors in mid-stream. The package's
 `chat()` knows no `truncate`, and without it a prompt that is too long is answered from half of itself with status
-200 (ollama#17427), so the request goes through the package's own `_request` underneath `chat()`.
+200 (ollama#17427); it also fails at a blank line and keeps no header of an error. So the request goes through the
+package's own HTTP client, and its lines are read here.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
-from typing import Any, cast
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
+import httpx
 import ollama
 
 from config.stages import Stage
 from worker.failover.attempt import Usage
 from worker.failover.provider import Call, End, Fault, Kind, Piece
 from worker.providers.replies import error_words, failed
-from worker.providers.transport import client_arguments, fault_of
-
-_NO_STATUS = -1
-"""What the package calls an error that came inside a stream."""
+from worker.providers.transport import OK, client_arguments, fault_of, lines
 
 
 class Ollama:
@@ -33,25 +32,27 @@ class Ollama:
 
     async def stream(self, call: Call) -> AsyncIterator[Piece | End]:
         try:
-            replies = await self._client(call.stage)._request(  # noqa: SLF001 - see the top of this file
-                ollama.ChatResponse, "POST", "/api/chat", json=payload(call), stream=True
-            )
-            async with aclosing(cast("AsyncGenerator[ollama.ChatResponse]", replies)):
-                async for reply in replies:
-                    for chunk in _chunks(reply):
+            client = _inner(self._client(call.stage))
+            async with client.stream("POST", "/api/chat", json=payload(call)) as response:
+                if response.status_code != OK:
+                    body = (await response.aread()).decode("utf-8", "replace")
+                    raise failed(response.status_code, response.headers, body, time.time())
+                async for line in lines(response):
+                    for chunk in _chunks(line):
                         yield chunk
         except (asyncio.CancelledError, GeneratorExit):
             raise
         except Exception as error:
-            raise _fault(error) from error
+            raise fault_of(error) from error
 
     def _client(self, stage: Stage) -> ollama.AsyncClient:
         if stage.name not in self._clients:
-            # The package sends $OLLAMA_API_KEY to any host unless the header is there.
-            key = stage.api_key.get_secret_value() if stage.api_key else "none"
-            headers = {"authorization": f"Bearer {key}"}
+            headers = {"authorization": f"Bearer {stage.api_key.get_secret_value()}"} if stage.api_key else {}
             arguments: dict[str, Any] = {**client_arguments(stage), "headers": headers}
-            self._clients[stage.name] = ollama.AsyncClient(stage.base_url, **arguments)
+            self._clients[stage.name] = client = ollama.AsyncClient(stage.base_url, **arguments)
+            if not stage.api_key:
+                # The package sends $OLLAMA_API_KEY to any host.
+                _inner(client).headers.pop("authorization", None)
         return self._clients[stage.name]
 
     async def close(self) -> None:
@@ -59,27 +60,51 @@ class Ollama:
             await client.close()  # type: ignore[no-untyped-call]
 
 
+def _inner(client: ollama.AsyncClient) -> httpx.AsyncClient:
+    found: httpx.AsyncClient = client._client  # noqa: SLF001 - see the top of this file
+    return found
+
+
 def payload(call: Call) -> dict[str, Any]:
-    """The body of one call: `num_ctx` is the stage's, since another one would load the model anew."""
+    """The body of one call, a request's own params on top of the stage's.
+
+    None of them reaches `truncate`, `num_ctx` or `num_predict`: another window would load the model anew, and without
+    a limit an answer may never end.
+    """
     request, stage = call.request, call.stage
-    options: dict[str, Any] = {"num_ctx": stage.num_ctx, "num_predict": min(call.max_output_tokens, stage.num_ctx)}
-    optional = {"temperature": request.temperature, "seed": request.seed, "stop": list(request.stop) or None}
-    options |= {name: value for name, value in optional.items() if value is not None}
-    params = {**stage.params, **request.params.get(stage.name, {})}
-    options |= params.pop("options", {})
     return {
         "model": stage.model,
         "messages": list(request.messages),
-        "truncate": False,
         "think": request.reasoning if request.reasoning not in {None, "none"} else False,
         "keep_alive": stage.keep_alive,
-        **params,
-        "options": options,
+        **stage.params,
+        **request.params.get(stage.name, {}),
+        "truncate": False,
+        "options": _options(call),
         "stream": True,
     }
 
 
-def _chunks(reply: ollama.ChatResponse) -> list[Piece | End]:
+def _options(call: Call) -> Any:  # noqa: ANN401 - whatever a caller put there, where it is no object
+    request, stage = call.request, call.stage
+    optional = {"temperature": request.temperature, "seed": request.seed, "stop": list(request.stop) or None}
+    options: dict[str, Any] = {name: value for name, value in optional.items() if value is not None}
+    for params in (stage.params, request.params.get(stage.name, {})):
+        given = params.get("options") or {}
+        if not isinstance(given, Mapping):
+            return given  # the host says what is wrong with it
+        options |= given
+    return {**options, "num_ctx": stage.num_ctx, "num_predict": min(call.max_output_tokens, stage.num_ctx)}
+
+
+def _chunks(line: str) -> list[Piece | End]:
+    if not line.strip():
+        return []
+    part = json.loads(line)
+    if part.get("error"):
+        code, text = error_words(part)
+        raise Fault(Kind.IN_STREAM, code=code, text=text)
+    reply = ollama.ChatResponse(**part)
     chunks: list[Piece | End] = []
     if reply.message.thinking:
         chunks.append(Piece(thought=True))
@@ -89,14 +114,3 @@ def _chunks(reply: ollama.ChatResponse) -> list[Piece | End]:
         usage = Usage(reply.prompt_eval_count or 0, reply.eval_count or 0)
         chunks.append(End(reply.done_reason or "", usage))
     return chunks
-
-
-def _fault(error: Exception) -> Fault:
-    if not isinstance(error, ollama.ResponseError):
-        # A TypeError is how the package meets an error object inside a stream.
-        return Fault(Kind.IN_STREAM) if isinstance(error, TypeError) else fault_of(error)
-    code, text = error_words({"error": error.error})
-    if error.status_code == _NO_STATUS:
-        return Fault(Kind.IN_STREAM, code=code, text=text)
-    found = failed(error.status_code, {}, str(error.error), time.time())
-    return Fault(Kind.STATUS, status=error.status_code, code=found.code or code, text=text, html=found.html)

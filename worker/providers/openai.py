@@ -15,12 +15,10 @@ from config.stages import Stage
 from worker.failover.attempt import Usage
 from worker.failover.provider import Call, End, Fault, Kind, Piece
 from worker.providers.replies import error_words, failed
-from worker.providers.transport import client_arguments, fault_of
+from worker.providers.transport import OK, client_arguments, fault_of, lines
 
 _DRAIN_S = 0.05
 """After the end mark the body's own end is awaited this long, so that the connection can be used again."""
-
-_OK = 200
 
 
 class OpenAI:
@@ -34,7 +32,7 @@ class OpenAI:
             async with self._client(call.stage).stream(
                 "POST", f"{call.stage.base_url}/chat/completions", json=payload(call), headers=_headers(call.stage)
             ) as response:
-                if response.status_code != _OK:
+                if response.status_code != OK:
                     body = (await response.aread()).decode("utf-8", "replace")
                     raise failed(response.status_code, response.headers, body, time.time())
                 async for chunk in _chunks(response):
@@ -76,8 +74,8 @@ def payload(call: Call) -> dict[str, Any]:
 
 def _limit_name(stage: Stage) -> str:
     """OpenAI's newer models refuse `max_tokens`; most endpoints that imitate them know only that."""
-    host = urlsplit(stage.base_url).hostname or ""
-    return "max_completion_tokens" if host.endswith(("openai.com", "azure.com")) else "max_tokens"
+    host = f".{urlsplit(stage.base_url).hostname}"
+    return "max_completion_tokens" if host.endswith((".openai.com", ".azure.com")) else "max_tokens"
 
 
 def _headers(stage: Stage) -> dict[str, str]:
@@ -86,16 +84,16 @@ def _headers(stage: Stage) -> dict[str, str]:
 
 async def _chunks(response: httpx.Response) -> AsyncIterator[Piece | End]:
     reading = _Reading()
-    lines = response.aiter_lines()
+    found = lines(response)
     if "json" in response.headers.get("content-type", ""):
         reading.take(_parsed("".join([part async for part in response.aiter_text()])))
         for piece in reading.pieces():
             yield piece
     else:
-        async for line in lines:
+        async for line in found:
             data = line.removeprefix("data:").strip() if line.startswith("data:") else ""
             if data == "[DONE]":
-                await _drain(lines)
+                await _drain(found)
                 break
             if data:
                 reading.take(_parsed(data))
@@ -107,10 +105,10 @@ async def _chunks(response: httpx.Response) -> AsyncIterator[Piece | End]:
         yield end
 
 
-async def _drain(lines: AsyncIterator[str]) -> None:
+async def _drain(rest: AsyncIterator[str]) -> None:
     try:
         async with asyncio.timeout(_DRAIN_S):
-            async for _ in lines:
+            async for _ in rest:
                 pass
     except (TimeoutError, httpx.HTTPError):
         return

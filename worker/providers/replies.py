@@ -25,7 +25,7 @@ def words(body: str) -> tuple[str, str]:
     """Code and text of an error body: an object with `error`, which is a text, an object, or JSON in a text."""
     try:
         found = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return "", body[:2000]
     return error_words(found)
 

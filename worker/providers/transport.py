@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import urllib.request
 from collections.abc import AsyncIterator
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -17,6 +18,8 @@ from httpx_aiohttp import AiohttpTransport
 
 from config.stages import Stage
 from worker.failover.provider import Fault, Kind
+
+OK = 200
 
 MAX_BODY = 8_000_000
 """Bytes of one reply that are read at most."""
@@ -52,7 +55,10 @@ class Transport(AiohttpTransport):
     """One pool of connections to one stage's host; the stage's limits bound it, not the pool."""
 
     def __init__(self, stage: Stage) -> None:
-        super().__init__(proxy=_proxy(stage), client=self._session)
+        proxy = _proxy(stage)
+        # Reading the certificates takes 25 ms, which a refused connection in the house must not.
+        needs_tls = proxy is not None or stage.base_url.startswith("https:")
+        super().__init__(verify=needs_tls, proxy=proxy, client=self._session)
 
     def _session(self) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(limit=0, ssl=self.ssl_context, keepalive_timeout=_KEEP_ALIVE_S)
@@ -101,9 +107,23 @@ def client_arguments(stage: Stage) -> dict[str, object]:
     return {
         "transport": Transport(stage),
         "timeout": httpx.Timeout(None, connect=stage.connect_timeout),
+        "cookies": CookieJar(DefaultCookiePolicy(allowed_domains=())),
         "trust_env": False,
         "follow_redirects": False,
     }
+
+
+async def lines(response: httpx.Response) -> AsyncIterator[str]:
+    """The lines of a body as they come; httpx's own also break at U+2028 and the like, which JSON may hold."""
+    begun: list[str] = []
+    async for text in response.aiter_text():
+        *ends, rest = text.split("\n")
+        for end in ends:
+            yield "".join([*begun, end]).removesuffix("\r")
+            begun = []
+        begun.append(rest)
+    if any(begun):
+        yield "".join(begun)
 
 
 def fault_of(error: Exception) -> Fault:

@@ -14,12 +14,15 @@ _TIMEOUT_S = 3.0
 
 
 def connect(url: str) -> Redis:
-    """A pool of a few connections for one event loop; a call waits for one rather than opening hundreds."""
+    """A pool of a few connections for one event loop; a call waits for one rather than opening hundreds.
+
+    Closing the client closes them.
+    """
     pool = BlockingConnectionPool.from_url(
         url, max_connections=_CONNECTIONS, timeout=10, decode_responses=True, socket_timeout=5,
         socket_connect_timeout=_TIMEOUT_S, client_name="staffel-worker",
     )  # fmt: skip
-    return Redis(connection_pool=pool)
+    return Redis.from_pool(pool)
 
 
 def connect_sync(url: str) -> SyncRedis:
@@ -28,8 +31,11 @@ def connect_sync(url: str) -> SyncRedis:
 
 
 def answers(url: str) -> bool:
-    """Whether a Redis answers there, within 3 s."""
-    client = connect_sync(url)
+    """Whether a Redis answers there, within 3 s; nothing answers at what is no URL of a Redis."""
+    try:
+        client = connect_sync(url)
+    except ValueError:
+        return False
     try:
         return bool(client.ping())
     except AWAY:

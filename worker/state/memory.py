@@ -79,8 +79,10 @@ class Memory:
                 return Elsewhere(stage.lane, stage.name, self.view(visit.job))
             row = self._row(visit, plan[place], stage, reason, len(plan))
             if reason is None:
-                request = record["request"] if first else None
-                return Permit(visit, row.stage, place, row.n, row.of, left, row.started_at, plan, request)
+                return Permit(
+                    visit, row.stage, place, row.n, row.of, left, self._kept(record, place), row.started_at, plan,
+                    record["request"] if first else None,
+                )  # fmt: skip
             record["next"] = place + 1
         return self._over(visit.job, Status.EXHAUSTED)
 
@@ -90,13 +92,17 @@ class Memory:
             return Reason.UNSUPPORTED
         if record["local_only"] and not stage.local:
             return Reason.LOCAL_ONLY
-        return Reason.DEADLINE if left - kept_for_later(record["plan"], self.stages, place) <= 0 else None
+        return Reason.DEADLINE if left - self._kept(record, place) <= 0 else None
+
+    def _kept(self, record: Mapping[str, Any], place: int) -> float:
+        return kept_for_later(record["plan"], self.stages, place, at_home=record["local_only"])
 
     def _row(self, visit: Visit, name: str, stage: Stage | None, reason: Reason | None, of: int) -> Attempt:
         n = len(self.ledgers[visit.job]) + 1
         row = Attempt(
             n=n, of=of, stage=name, model=stage.model if stage else "", reason=reason, started_at=self._ms() / 1000,
-            outcome=Outcome.SKIPPED if reason else Outcome.STARTED, cost_usd=0.0, worker=visit.worker,
+            outcome=Outcome.SKIPPED if reason else Outcome.STARTED, worker=visit.worker,
+            cost_usd=0.0 if reason or (stage and stage.local) else None,
         )  # fmt: skip
         self.ledgers[visit.job][str(n)] = json.dumps(row.as_record())
         return row

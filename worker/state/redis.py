@@ -48,11 +48,11 @@ class RedisState:
             ],
         )  # fmt: skip
         match reply:
-            case ["permit", name, place, n, left, now, fence, request, plan]:
+            case ["permit", name, place, n, left, kept, now, fence, request, plan]:
                 steps = tuple(json.loads(plan))
                 return Permit(
-                    replace(visit, fence=fence), name, place, n, len(steps), left / 1000, now / 1000, steps,
-                    json.loads(request) if request else None,
+                    replace(visit, fence=fence), name, place, n, len(steps), left / 1000, kept / 1000, now / 1000,
+                    steps, json.loads(request) if request else None,
                 )  # fmt: skip
             case ["elsewhere", lane, name, seen, now]:
                 return Elsewhere(lane, name, _view(visit.job, seen, now))
@@ -74,9 +74,9 @@ class RedisState:
         )  # fmt: skip
         return _view(job, reply[1], reply[2]) if reply[0] == "over" else None
 
-    async def beat(self, member: str, jobs: Sequence[str]) -> list[str]:
+    async def beat(self, member: str, jobs: Sequence[str], now_ms: int | None = None) -> list[str]:
         """Say that this process lives; returns those of its jobs that were cancelled."""
-        places = await self._beat(keys=[keys.WORKERS, *map(keys.job, jobs)], args=[member, ""])
+        places = await self._beat(keys=[keys.WORKERS, *map(keys.job, jobs)], args=[member, _given(now_ms)])
         return [jobs[place] for place in places]
 
     async def leave(self, member: str) -> None:

@@ -10,12 +10,15 @@ local function over(status)
   return {'over', view(job, attempts), now}
 end
 
-local function record_row(name, reason, of)
+local function record_row(name, reason, of, left)
   local n = redis.call('HLEN', attempts) + 1
-  local row = {n = n, of = of, stage = name, model = stages[name] and stages[name].model or '', started_at = now / 1000,
-    outcome = reason and 'skipped' or 'started', reason = reason, duration_s = 0, worker = worker, cost_usd = 0}
+  local stage = stages[name] or {model = ''}
+  -- What a call costs that its worker does not live to settle is not known, but in the house.
+  local row = {n = n, of = of, stage = name, model = stage.model, started_at = now / 1000, duration_s = 0,
+    outcome = reason and 'skipped' or 'started', reason = reason, worker = worker,
+    cost_usd = (reason or stage.home) and 0 or nil}
   redis.call('HSET', attempts, n, cjson.encode(row))
-  redis.call('EXPIRE', attempts, ledger_ttl)
+  redis.call('PEXPIRE', attempts, left + ledger_ttl * 1000)
   return n
 end
 
@@ -44,7 +47,8 @@ local plan = cjson.decode(record.plan)
 local kept, later = {}, 0
 for place = #plan, 1, -1 do
   kept[place] = later
-  later = later + (stages[plan[place]] and stages[plan[place]].reserve_ms or 0)
+  local stage = stages[plan[place]]
+  if stage and (stage.home or record.local_only ~= '1') then later = later + stage.reserve_ms end
 end
 for place = tonumber(record.next) + 1, #plan do
   local name, reason = plan[place], nil
@@ -56,10 +60,10 @@ for place = tonumber(record.next) + 1, #plan do
     redis.call('HSET', job, 'status', 'queued', 'owner', '', 'lane', stage.lane, 'enqueued_at', now)
     return {'elsewhere', stage.lane, name, view(job, attempts), now}
   end
-  local n = record_row(name, reason, #plan)
+  local n = record_row(name, reason, #plan, left)
   if not reason then
     local request = first and redis.call('HGET', job, 'request') or ''
-    return {'permit', name, place - 1, n, left, now, tonumber(fence), request, record.plan}
+    return {'permit', name, place - 1, n, left, kept[place], now, tonumber(fence), request, record.plan}
   end
   redis.call('HSET', job, 'next', place)
 end

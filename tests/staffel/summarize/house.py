@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from staffel.cli import run
+from tests.eventually import eventually
 from tests.hosts import Host
 from tests.nodes import Finished, House, Played, Valkey, serving
 
@@ -22,7 +22,7 @@ PLACES = 4 * SLOTS
 
 STAGES: Mapping[str, Played] = MappingProxyType(
     {
-        "good": Played("openai", "ok:text=In short\\, it is closed.", {"price": {"input": 1000, "output": 1000}}),
+        "good": Played("openai", "ok:text=In short\\, it is closed.", {"price.input": 1000, "price.output": 1000}),
         "slow": Played("openai", "ok:text=Short.:delay=0.3"),
         "broken": Played("openai", "status:500"),
         "strict": Played("openai", "status:400"),
@@ -37,7 +37,7 @@ CHAINS: Mapping[str, Sequence[str]] = MappingProxyType(
         "default": ("good",),
         "slowly": ("slow",),
         "hopeless": ("broken", "broken-too"),
-        "strict": ("strict",),
+        "rigid": ("strict",),
         "flaky": ("once-broken",),
         "short": ("narrow",),
         "long": ("narrow", "good"),
@@ -76,12 +76,24 @@ class Typed:
         finished = self(*arguments, "--json")
         assert finished.code == code, finished
         rows = [json.loads(line) for line in finished.out.splitlines()]
-        return {os.path.basename(row["path"]): row for row in rows}
-
-
-Write = Callable[..., Path]
+        return {Path(row["path"]).name: row for row in rows}
 
 
 def document(word: str = "") -> str:
     """A text that no other test has; `word` stands in it."""
     return f"The bridge {word or uuid.uuid4().hex} is closed for four weeks, says the office of roads. " * 3
+
+
+def forget_jobs(house: House) -> None:
+    """As after `answer_ttl`."""
+    with house.valkey.client as client:
+        client.delete(*house.jobs())
+
+
+def drained(house: House) -> None:
+    """Wait until nothing of an abandoned run is left, which the next test would meet."""
+    with house.valkey.client as client:
+        eventually(
+            lambda: all(client.hget(job, "status") not in {"queued", "running"} for job in house.jobs()),
+            "the jobs of an abandoned run have ended",
+        )

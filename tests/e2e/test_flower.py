@@ -1,0 +1,74 @@
+"""Flower started by hand: it lists what it should, in words a person can use, and its buttons work."""
+
+from __future__ import annotations
+
+import urllib.error
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from staffel import SyncClient
+from tests.eventually import eventually
+from tests.hosts import Outcome
+from tests.nodes import House
+from tests.nodes.flower import Flower
+
+pytestmark = pytest.mark.usefixtures("workers")
+
+
+def test_it_lists_both_workers_and_the_readable_line(flower: Flower, client: SyncClient, prompt: str) -> None:
+    """The API works without a login on loopback; a finished job's row says what became of it."""
+    job = client.ask(prompt).job
+
+    row = eventually(lambda: found(flower, job, "SUCCESS"), "Flower knows of the success")
+
+    assert row["name"] == "tasks.ask"
+    assert row["result"].startswith("1 failed → local ")
+    assert row["args"] == f"('{job}',)"
+    assert {name.partition("@")[0] for name in flower.get("/api/workers")} == {"cloud", "ollama"}
+    assert job in flower.get(f"/task/{job}")
+
+
+def found(flower: Flower, job: str, state: str) -> dict[str, Any]:
+    row = flower.get("/api/tasks?limit=100").get(job, {})
+    return row if row.get("state") == state else {}
+
+
+def test_its_terminate_button(flower: Flower, house: House, client: SyncClient, prompt: str) -> None:
+    """What the button posts ends the job: the call is closed, and Flower says REVOKED."""
+    job = client.submit(prompt, chain="hang")
+    eventually(lambda: house.calls("silent", prompt), "the host is asked")
+    eventually(lambda: found(flower, job, "STARTED"), "Flower has seen the start")
+
+    flower.get(f"/api/task/revoke/{job}?terminate=true&signal=SIGKILL", data=b"")
+
+    eventually(lambda: house.calls("silent", prompt)[0].outcome is Outcome.ABORTED, "the call is closed")
+    eventually(lambda: found(flower, job, "REVOKED"), "Flower says that it was revoked")
+
+
+def test_the_pages_open(flower: Flower) -> None:
+    """The pages that people look at, rendered by the real server."""
+    for path in ("/", "/workers", "/tasks", "/broker"):
+        assert "<html" in flower.get(path)
+
+
+def test_it_listens_on_loopback_only(flower: Flower) -> None:
+    """It can run tasks and read results, so nobody else may reach it unless its starter says so."""
+    connections = psutil.Process(flower.process.pid).net_connections("inet")
+    assert {c.laddr.ip for c in connections if c.status == "LISTEN"} == {"127.0.0.1"}
+
+
+def test_elsewhere_than_on_loopback_it_asks_for_a_login(house: House, tmp_path: Path) -> None:
+    """Told to listen on all addresses, Flower keeps its API closed, as it does by itself."""
+    flower = Flower("--address=0.0.0.0", environ=house.environ, folder=tmp_path)
+    flower.start()
+    try:
+        flower.ready()
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            flower.get("/api/workers")
+        with refused.value as answer:
+            assert answer.code == 401
+    finally:
+        flower.teardown()

@@ -1,0 +1,75 @@
+"""Redis goes away for some seconds while a job runs: the worker lives, the host is asked once, the answer is kept."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from celery import Celery
+
+from staffel import SyncClient, Unavailable, embedded
+from tests.eventually import eventually
+from tests.hosts import Host
+from tests.nodes import House, Valkey, Worker, serving
+from tests.nodes.stages import Played
+
+STAGES = {
+    "outlasts": Played("openai", "ok:text=kept:delay=6"),
+    "ends-in-it": Played("openai", "ok:text=kept:delay=1.5"),
+    "quick": Played("openai", "ok:text=quick"),
+}
+CHAINS = {f"a-{name}": (name,) for name in STAGES}
+AWAY_S = 3.0
+
+
+@pytest.fixture(scope="module")
+def lonely(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """A house whose Valkey may be killed."""
+    server = Valkey.started(tmp_path_factory.mktemp("valkey"))
+    try:
+        with Host() as host:
+            yield House(server, host, tmp_path_factory.mktemp("house"), stages=STAGES, chains=CHAINS)
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def worker(lonely: House) -> Iterator[Worker]:
+    with serving(lonely, ()) as (worker,):
+        yield worker
+
+
+def test_it_comes_back(lonely: House, worker: Worker) -> None:
+    """Once for a call that outlasts the outage and once for one that ends in it, at the same time."""
+    with SyncClient(lonely.url) as client:
+        jobs = {name: client.submit(f"question {name}", chain=f"a-{name}") for name in ("outlasts", "ends-in-it")}
+        for name in jobs:
+            eventually(lambda name=name: lonely.calls(name, "question"), f"the host of {name} is asked")
+
+        os.kill(lonely.valkey.running.pid, signal.SIGKILL)
+        eventually(lambda: not psutil.pid_exists(lonely.valkey.running.pid), "Redis is gone")
+        began = time.monotonic()
+        open("/tmp/lab/e2e/away.log","w").write(str(worker.log))
+        with pytest.raises(Unavailable):
+            client.show(jobs["outlasts"])
+        eventually(lambda: time.monotonic() - began > AWAY_S, "it is away for some seconds")
+        lonely.valkey.running = embedded.start(lonely.valkey.folder)
+
+        for name, job in jobs.items():
+            print(name, client.wait(job))
+            assert client.wait(job).text == "kept"
+            assert len(lonely.calls(name, "question")) == 1
+        assert worker.status == "running"
+        assert client.ask("after", chain="a-quick").text == "quick"
+    with lonely.valkey.client as redis:
+        eventually(lambda: redis.hlen("staffel:unacked") == 0, "every message is acknowledged")
+        assert redis.zcard("staffel:unacked_index") == 0
+    app = Celery("reader", backend=lonely.url, set_as_current=False)
+    for job in jobs.values():
+        eventually(lambda job=job: app.AsyncResult(job).state == "SUCCESS", "Celery has the answer too")
+    app.close()

@@ -1,0 +1,20 @@
+"""A scripted host, both protocols, and one call of them at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.hosts import Host
+
+
+@pytest.fixture(scope="package")
+def host() -> Iterator[Host]:
+    with Host() as host:
+        yield host
+
+
+@pytest.fixture(params=["openai", "ollama"])
+def protocol(request: pytest.FixtureRequest) -> str:
+    return str(request.param)

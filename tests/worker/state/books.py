@@ -1,0 +1,212 @@
+"""The two members of the shared state, each with a clock that is wound by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+from config.file import General
+from config.stages import Stage
+from staffel_wire import keys
+from staffel_wire.catalogue import Catalogue, Entry
+from staffel_wire.record import as_object, pairs
+from staffel_wire.request import Request
+from staffel_wire.scripts import source
+from staffel_wire.submit import arguments
+from worker.failover.answer import Answer, Status, View
+from worker.failover.attempt import Attempt
+from worker.failover.state import Admission, Permit, State, Visit
+from worker.state.connection import connect
+from worker.state.memory import Memory
+from worker.state.redis import RedisState
+
+EPOCH = 1_700_000_000.0
+GENERAL = General(answer_ttl=100, ledger_ttl=1000)
+T = TypeVar("T")
+
+STAGES = {
+    stage.name: stage
+    for stage in (
+        Stage("a", "scripted", model="m-a"),
+        Stage("b", "scripted", model="m-b"),
+        Stage("home", "scripted", model="m-home", local=True, reserve=10),
+        Stage("kept", "scripted", model="m-kept", reserve=20),
+        Stage("lane", "scripted", model="m-lane", lane="ollama", local=True),
+    )
+}
+
+
+class Book(ABC):
+    """What the contract is written in. `now` in seconds; whoever is `born` lives until it `dies`."""
+
+    now = EPOCH
+
+    def tick(self, seconds: float) -> None:
+        self.now += seconds
+
+    @abstractmethod
+    def submit(
+        self, *plan: str, job: str = "j", lane: str = "cloud", deadline: float = 90, local_only: bool = False
+    ) -> None: ...
+
+    @abstractmethod
+    def admit(self, visit: Visit) -> Admission: ...
+
+    @abstractmethod
+    def settle(
+        self, permit: Permit, attempt: Attempt, end: Status | None = None, answer: Answer | None = None
+    ) -> View | None: ...
+
+    @abstractmethod
+    def cancel(self, job: str = "j") -> None: ...
+
+    @abstractmethod
+    def born(self, owner: str) -> None: ...
+
+    @abstractmethod
+    def dies(self, owner: str) -> None: ...
+
+    @abstractmethod
+    def view(self, job: str = "j") -> Mapping[str, Any]: ...
+
+    @abstractmethod
+    def holds_request(self, job: str = "j") -> bool: ...
+
+
+class MemoryBook(Book):
+    def __init__(self) -> None:
+        self.state = Memory(STAGES, lambda: self.now)
+        self.as_protocol: State = self.state
+
+    def submit(
+        self, *plan: str, job: str = "j", lane: str = "cloud", deadline: float = 90, local_only: bool = False
+    ) -> None:
+        fields = {"prompt": "Why?", **({"local_only": True} if local_only else {})}
+        self.state.submit(job, fields, plan, lane, deadline)
+
+    def admit(self, visit: Visit) -> Admission:
+        return asyncio.run(self.state.admit(visit))
+
+    def settle(
+        self, permit: Permit, attempt: Attempt, end: Status | None = None, answer: Answer | None = None
+    ) -> View | None:
+        return asyncio.run(self.state.settle(permit, attempt, end, answer))
+
+    def cancel(self, job: str = "j") -> None:
+        self.state.cancel(job)
+
+    def born(self, owner: str) -> None:
+        self.state.workers.add(owner)
+
+    def dies(self, owner: str) -> None:
+        self.state.workers.discard(owner)
+
+    def view(self, job: str = "j") -> Mapping[str, Any]:
+        return self.state.view(job).shown
+
+    def holds_request(self, job: str = "j") -> bool:
+        return "request" in self.state.records[job]
+
+
+class RedisBook(Book):
+    """Also what only Redis has: scripts of the client, times to live, several servers' worth of keys."""
+
+    def __init__(self, url: str) -> None:
+        self._runner = asyncio.Runner()
+        self.redis = self.run(self._connected(url))
+        self.state = RedisState(self.redis, STAGES, GENERAL)
+        self.as_protocol: State = self.state
+        self._beats: dict[str, float] = {}
+
+    @staticmethod
+    async def _connected(url: str) -> Any:
+        return connect(url)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._runner.run(work)
+
+    @property
+    def ms(self) -> int:
+        return round(self.now * 1000)
+
+    def script(self, name: str, names: Sequence[str], arguments: Sequence[object]) -> Any:
+        """One script of the client's, as the client calls it."""
+
+        async def calling() -> Any:
+            return await self.redis.eval(source(name), len(names), *names, *arguments)
+
+        return self.run(calling())
+
+    def submit(
+        self, *plan: str, job: str = "j", lane: str = "cloud", deadline: float = 90, local_only: bool = False
+    ) -> None:
+        assert self.submitted(*plan, job=job, lane=lane, deadline=deadline, local_only=local_only) == ["new", "queued"]
+
+    def submitted(self, *plan: str, job: str = "j", lane: str = "cloud", deadline: float = 90, local_only: bool = False,
+                  again: bool = False, message: str = "", label: str | None = None) -> list[str]:  # fmt: skip
+        request = Request(prompt="Why?", local_only=local_only, label=label)
+        catalogue = Catalogue({}, answer_ttl=GENERAL.answer_ttl, ledger_ttl=GENERAL.ledger_ttl)
+        given = arguments(request, Entry(plan, lane, deadline), catalogue, message, again=again)
+        assert given[-1] == ""
+        names = [keys.job(job), keys.attempts(job), lane]
+        return list(self.script("submit", names, [*given[:-1], self.ms]))
+
+    def admit(self, visit: Visit) -> Admission:
+        self._beat_all()
+        return self.run(self.state.admit(visit, self.ms))
+
+    def settle(
+        self, permit: Permit, attempt: Attempt, end: Status | None = None, answer: Answer | None = None
+    ) -> View | None:
+        return self.run(self.state.settle(permit, attempt, end, answer, self.ms))
+
+    def cancel(self, job: str = "j") -> None:
+        self.cancelled(job)
+
+    def cancelled(self, job: str = "j", *, running: bool = True) -> str:
+        self._beat_all()
+        given = [keys.WORKER_DEAD_AFTER_MS, GENERAL.answer_ttl, GENERAL.ledger_ttl, self.ms, int(running)]
+        return str(self.script("cancel", [keys.job(job), keys.attempts(job), keys.WORKERS], given))
+
+    def polled(self, *jobs: str) -> tuple[list[str], list[str]]:
+        self._beat_all()
+        names = [name for job in jobs for name in (keys.job(job), keys.attempts(job))]
+        given = [keys.WORKER_DEAD_AFTER_MS, GENERAL.answer_ttl, GENERAL.ledger_ttl, self.ms]
+        lanes, found = self.script("poll", [keys.WORKERS, *names], given)
+        return list(lanes), list(found)
+
+    def born(self, owner: str) -> None:
+        self._beats[owner] = self.now
+        self._beat_all()
+
+    def dies(self, owner: str) -> None:
+        """Its last heartbeat is too old by now."""
+        del self._beats[owner]
+        self.run(self.state.beat(owner, [], self.ms - keys.WORKER_DEAD_AFTER_MS))
+
+    def _beat_all(self) -> None:
+        for owner in self._beats:
+            self.run(self.state.beat(owner, [], self.ms))
+
+    def view(self, job: str = "j") -> Mapping[str, Any]:
+        (record, ledger), now = self.script("look", [keys.job(job), keys.attempts(job)], [self.ms])
+        return as_object(job, pairs(record), pairs(ledger), now)
+
+    def field(self, name: str, job: str = "j") -> str | None:
+        return self.run(self.redis.hget(keys.job(job), name))
+
+    def holds_request(self, job: str = "j") -> bool:
+        request = self.field("request", job)
+        assert request is None or json.loads(request)["prompt"] == "Why?"
+        return request is not None
+
+    def ttl(self, name: str) -> float:
+        """Seconds; negative where there is no key, or no end of it."""
+        return self.run(self.redis.pttl(name)) / 1000
+
+    def close(self) -> None:
+        self.run(self.redis.aclose())
+        self._runner.close()
