@@ -48,7 +48,9 @@ class Runtime:
         self._redis = connect(settings.redis_url)
         self._state = RedisState(self._redis, settings.stages, settings.general)
         self._cancel = self._redis.register_script(source("cancel"))
-        self._engine = Engine(Patient(self._state), settings.stages, providers(), as_request, log_attempt, lambda _job: None)
+        self._engine = Engine(
+            Patient(self._state), settings.stages, providers(), as_request, log_attempt, lambda _job: None
+        )
 
     def start(self) -> None:
         """Start the loop, say what this worker can do and that it lives."""

@@ -14,17 +14,17 @@ import click
 from rich.console import Console
 
 from staffel import jobs, redis_here
-from staffel.batch import Ask, Batch, places
+from staffel.batch.folder import SummaryFolder
+from staffel.batch.progress import Bar, Lines, Watched
+from staffel.batch.run import Ask, Batch, places
+from staffel.batch.sources import Source, sources
+from staffel.batch.summaries import Row, to_line
+from staffel.batch.table import table
+from staffel.batch.window import widest
 from staffel.cli import config_option
 from staffel.client import Client
+from staffel.documents.parsers import cleaned, printable
 from staffel.errors import Invalid, StaffelError, Unavailable
-from staffel.parsers import cleaned, printable
-from staffel.progress import Bar, Lines, Watched
-from staffel.sources import Source, sources
-from staffel.summaries import Row, to_line
-from staffel.summary_folder import SummaryFolder
-from staffel.summary_table import table
-from staffel.window import widest
 from staffel_wire.catalogue import Offer
 
 DEADLINE_S = 12 * 3600.0

@@ -12,7 +12,7 @@ import pytest
 import redis
 from celery import Celery, chord
 
-from staffel import Client, Refused, SyncClient
+from staffel import SyncClient
 from staffel_wire import keys
 from tests.e2e.events import Recorded
 from tests.eventually import eventually

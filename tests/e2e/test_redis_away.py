@@ -6,7 +6,6 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
 import pytest
@@ -54,7 +53,7 @@ def test_it_comes_back(lonely: House, worker: Worker) -> None:
         os.kill(lonely.valkey.running.pid, signal.SIGKILL)
         eventually(lambda: not psutil.pid_exists(lonely.valkey.running.pid), "Redis is gone")
         began = time.monotonic()
-        open("/tmp/lab/e2e/away.log","w").write(str(worker.log))
+        open("/tmp/lab/e2e/away.log", "w").write(str(worker.log))
         with pytest.raises(Unavailable):
             client.show(jobs["outlasts"])
         eventually(lambda: time.monotonic() - began > AWAY_S, "it is away for some seconds")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.eventually import eventually
 from tests.nodes import House
-from tests.staffel.papers import write
+from tests.staffel.documents.papers import write
 from tests.staffel.summarize.house import PLACES, SLOTS, Typed, document
 
 

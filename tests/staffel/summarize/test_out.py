@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.nodes import House
-from tests.staffel.papers import write
+from tests.staffel.documents.papers import write
 from tests.staffel.summarize.house import Typed, document, forget_jobs
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.nodes import House
-from tests.staffel.papers import write
+from tests.staffel.documents.papers import write
 from tests.staffel.summarize.house import Typed, document
 
 

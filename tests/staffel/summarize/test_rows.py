@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from tests.nodes import House
-from tests.staffel.papers import write
+from tests.staffel.documents.papers import write
 from tests.staffel.summarize.house import Typed, document
 
 

@@ -14,7 +14,7 @@ from staffel_wire import keys
 from tests.eventually import eventually
 from tests.nodes import House, Valkey
 from tests.nodes.house import BIN
-from tests.staffel.papers import write
+from tests.staffel.documents.papers import write
 from tests.staffel.summarize.house import PLACES, SLOTS, Typed, document, drained
 
 

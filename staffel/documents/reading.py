@@ -18,8 +18,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from staffel import parsers
-from staffel.parsers import Kind, Unreadable, cleaned, decoded, printable
+from staffel.documents import parsers
+from staffel.documents.parsers import Kind, Unreadable, cleaned, decoded, printable
 from staffel_wire.errors import Invalid
 
 __all__ = ["MAX_BYTES", "PARSE_SECONDS", "SUFFIXES", "Document", "NoSuchPath", "Unreadable", "find", "read"]

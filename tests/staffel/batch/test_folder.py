@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from staffel.batch.folder import LIST, SummaryFolder
+from staffel.batch.summaries import Row, Status
 from staffel.errors import Invalid
-from staffel.summaries import Row, Status
-from staffel.summary_folder import LIST, SummaryFolder
-from tests.staffel.papers import write
+from tests.staffel.documents.papers import write
 
 
 def row(path: Path) -> Row:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from staffel.batch import job_of, kind_of, places
-from staffel.summaries import Status
+from staffel.batch.run import job_of, kind_of, places
+from staffel.batch.summaries import Status
 from staffel_wire.catalogue import Offer
 from staffel_wire.record import ENDED
 from tasks.summarize import request_of

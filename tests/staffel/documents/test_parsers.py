@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from staffel.documents import Unreadable, read
-from staffel.parsers import Kind, answer_for
-from tests.staffel.papers import BINARY, HEAD, MAILS, ONE_LINE_PDF, encrypted, mail, part, pdf, reason, write
+from staffel.documents.parsers import Kind, answer_for
+from tests.staffel.documents.papers import BINARY, HEAD, MAILS, ONE_LINE_PDF, encrypted, mail, part, pdf, reason, write
 
 SHOWN = "From: Jürgen <j@mill.example>\nDate: Mon, 02 Mar 2026 08:00:00 +0100\nSubject: The mill\n\n"
 FUZZ = settings(database=None, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from staffel.batch.window import tokens, too_long, widest
 from staffel.documents import read
-from staffel.window import tokens, too_long, widest
 from staffel_wire.catalogue import Offer
 from tasks.summarize import MAX_OUTPUT_TOKENS, request_of
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "documents"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "documents"
 
 
 def offer(window: int | None) -> Offer:

@@ -11,7 +11,7 @@ import threading
 import time
 from pathlib import Path
 
-from staffel.state_dir import EmbeddedFailed, StateDir
+from staffel.embedded.state_dir import EmbeddedFailed, StateDir
 
 INSTEAD = "or set STAFFEL_REDIS_URL to a Redis of your own"
 _LOG_BYTES = 1_000_000  # a longer log is set aside at the next start; one old log is kept

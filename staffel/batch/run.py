@@ -12,13 +12,13 @@ from typing import Any
 
 from config.stages import CLOUD
 from staffel import documents
+from staffel.batch.folder import SummaryFolder
+from staffel.batch.sources import Source
+from staffel.batch.summaries import Row, Status, row_of
+from staffel.batch.window import too_long
 from staffel.client import Client
+from staffel.documents.parsers import Unreadable
 from staffel.errors import Invalid, StaffelError
-from staffel.parsers import Unreadable
-from staffel.sources import Source
-from staffel.summaries import Row, Status, row_of
-from staffel.summary_folder import SummaryFolder
-from staffel.window import too_long
 from staffel_wire.catalogue import Offer
 
 PLACES_PER_SLOT = 4

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from staffel.summaries import Row
+from staffel.batch.summaries import Row
 
 
 class Watched(Protocol):

@@ -18,7 +18,7 @@ import redis
 
 from staffel import embedded
 from tests.eventually import eventually
-from tests.staffel.embedded_servers import client, crash, mode, servers_of
+from tests.staffel.embedded.servers import client, crash, mode, servers_of
 
 STARTER = """
 import sys

@@ -8,8 +8,8 @@ from rich import box
 from rich.table import Column, Table
 from rich.text import Text
 
-from staffel.progress import told
-from staffel.summaries import Row
+from staffel.batch.progress import told
+from staffel.batch.summaries import Row
 
 
 def table(rows: Sequence[Row]) -> Table:

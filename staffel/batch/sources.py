@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from staffel import documents
-from staffel.parsers import printable
-from staffel.summary_folder import SUFFIX
+from staffel.batch.folder import SUFFIX
+from staffel.documents.parsers import printable
 
 
 @dataclass(frozen=True, slots=True)

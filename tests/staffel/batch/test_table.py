@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from staffel.summaries import Row, Status
-from staffel.summary_table import total_usd
+from staffel.batch.summaries import Row, Status
+from staffel.batch.table import total_usd
 
 
 def row(job: str | None, cost: float | None) -> Row:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from staffel.sources import sources
-from tests.staffel.papers import write
+from staffel.batch.sources import sources
+from tests.staffel.documents.papers import write
 
 
 def test_a_place_is_below_the_folder_that_was_typed(tmp_path: Path) -> None:

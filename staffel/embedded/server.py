@@ -25,8 +25,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from staffel.state_dir import EmbeddedFailed, StateDir
-from staffel.valkey_process import (
+from staffel.embedded.process import (
     INSTEAD,
     begin_log,
     bundled_server,
@@ -38,6 +37,7 @@ from staffel.valkey_process import (
     taken,
     write_conf,
 )
+from staffel.embedded.state_dir import EmbeddedFailed, StateDir
 
 __all__ = ["EmbeddedFailed", "Running", "find", "start", "stop"]
 

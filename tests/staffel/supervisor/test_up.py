@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from staffel import embedded
-from staffel.valkey_process import free_port
+from staffel.embedded.process import free_port
 from tests.eventually import eventually
 from tests.hosts import Host
 from tests.nodes import Valkey
-from tests.staffel.up_process import Place, Up, is_alive
+from tests.staffel.supervisor.up_process import Place, Up, is_alive
 
 
 @pytest.fixture(scope="module")

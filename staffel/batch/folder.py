@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from staffel.parsers import printable
-from staffel.summaries import Row, Status
+from staffel.batch.summaries import Row, Status
+from staffel.documents.parsers import printable
 from staffel_wire.errors import Invalid
 
 SUFFIX = ".summary.md"

@@ -18,9 +18,9 @@ import pytest
 
 from staffel import embedded
 from staffel.embedded import EmbeddedFailed
-from staffel.valkey_process import free_port
+from staffel.embedded.process import free_port
 from tests.eventually import eventually
-from tests.staffel.embedded_servers import client, crash, mode, servers_of
+from tests.staffel.embedded.servers import client, crash, mode, servers_of
 
 STARTER = """
 import sys

@@ -13,9 +13,9 @@ import pytest
 
 from staffel.documents import MAX_BYTES, Document, NoSuchPath, find, read
 from staffel_wire.errors import StaffelError
-from tests.staffel.papers import BINARY, reason, without_privileges, write
+from tests.staffel.documents.papers import BINARY, reason, without_privileges, write
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "documents"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "documents"
 
 
 class TestFind:

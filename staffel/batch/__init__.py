@@ -1,0 +1,1 @@
+"""Many documents with one progress: what `staffel summarize` does with a folder."""
