@@ -121,5 +121,5 @@ def test_it_is_short_and_its_links_lead_somewhere() -> None:
     for link in re.findall(r"\]\(([^)#]+)\)", README):
         assert (ROOT / link).exists(), link
     makefile = (ROOT / "Makefile").read_text()
-    for target in re.findall(r"make ([a-z]+)", README):
+    for target in re.findall(r"(?:`|^)make ([a-z]+)", README, re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
