@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
@@ -57,7 +58,13 @@ class Client:
 
     async def ask(self, request: str | Mapping[str, Any], *, cancel_with_me: bool = False, **fields: Any) -> Answer:  # noqa: ANN401 - a request's other fields
         """Submit and wait. Cancelling the coroutine cancels the wait alone, unless `cancel_with_me`."""
-        return await self.wait(await self.submit(request, **fields), cancel_with_me=cancel_with_me)
+        job = fields.pop("job", None) or str(uuid.uuid4())
+        try:
+            return await self.wait(await self.submit(request, job=job, **fields))
+        except asyncio.CancelledError:
+            if cancel_with_me:
+                await self._cancel_with_me(job)
+            raise
 
     async def submit(
         self,
@@ -89,9 +96,10 @@ class Client:
         self, request: str | Mapping[str, Any], fields: Mapping[str, Any]
     ) -> tuple[Request, Entry, Catalogue]:
         whole = {**({"prompt": request} if isinstance(request, str) else _mapping(request)), **fields}
-        known = self._catalogue[1] if self._catalogue else Catalogue({})
-        parsed = parse(whole, known.max_request_bytes) if self._catalogue else parse(whole)
+        if self._catalogue is None:
+            parse(whole, sys.maxsize)  # what is wrong in itself needs no worker that says how long it may be
         catalogue = await self.catalogue()
+        parsed = parse(whole, catalogue.max_request_bytes)
         if parsed.chain not in catalogue.chains:
             catalogue = await self.catalogue(fresh=True)
         return parsed, catalogue.entry(parsed), catalogue
@@ -102,8 +110,7 @@ class Client:
             seen = await self._waiting.until(job, lambda seen: seen.status in ENDED or seen.status == "unknown")
         except asyncio.CancelledError:
             if cancel_with_me:
-                with suppress(Unavailable):
-                    await asyncio.shield(self.cancel(job))
+                await self._cancel_with_me(job)
             raise
         if seen.status == "unknown":
             raise Invalid(f"there is no job {job}; it was never submitted here, or its time to live is over")
@@ -134,6 +141,11 @@ class Client:
         if state == "unknown":
             raise Invalid(f"there is no job {job}; it was never submitted here, or its time to live is over")
         return str(state)
+
+    async def _cancel_with_me(self, job: str) -> None:
+        """Cancel a job whose waiter is being cancelled itself; it may not even have been submitted."""
+        with suppress(Unavailable, Invalid):
+            await asyncio.shield(self.cancel(job))
 
     async def lanes(self) -> frozenset[str]:
         """The lanes that a living worker serves."""

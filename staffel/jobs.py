@@ -45,7 +45,8 @@ def request_options(function: Any) -> Any:  # noqa: ANN401 - any click callback
 
 def request_of(text: str | None, whole: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
     """The request's fields as the options give them; TEXT `-` reads the prompt from stdin."""
-    given = {name: value for name, value in options.items() if value not in {None, False, ()}}
+    # By identity: 0 is equal to False, and a value that somebody gave.
+    given = {name: value for name, value in options.items() if value is not None and value is not False and value != ()}
     if "stop" in given:
         given["stop"] = list(given["stop"])
     if whole is not None:

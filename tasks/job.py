@@ -19,6 +19,7 @@ from worker import process
 from worker.failover.answer import Status, View
 from worker.failover.chain import End
 from worker.failover.state import Elsewhere
+from worker.runtime import Abandoned
 from worker.state.entrance import enter
 
 
@@ -73,7 +74,11 @@ class JobTask(Task):
         job = str(self.request.id)
         if list(args) != [job]:
             self._adopt(job, args[0] if args else kwargs)
-        return self._outcome(job, process.runtime().walk(job))
+        try:
+            end = process.runtime().walk(job)
+        except Abandoned:  # its message goes back to the queue, see `JobRequest.cancel`
+            raise Ignore from None
+        return self._outcome(job, end)
 
     def _adopt(self, job: str, fields: object) -> None:
         """A foreign producer's message holds the request itself: its record is made when it is first claimed."""

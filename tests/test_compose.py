@@ -22,7 +22,7 @@ import yaml
 
 from config.settings import Environment
 from config.stages import CLOUD, StageTable, lane_of
-from staffel import valkey_process
+from staffel.embedded import process as valkey_process
 from tests.compose_file import (
     COMPOSE,
     GIVEN,
@@ -39,6 +39,7 @@ from tests.compose_file import (
 from tests.eventually import eventually
 from tests.hosts import Host
 from tests.nodes import Valkey, write_config
+from tests.nodes.stages import Played
 
 BIN = Path(sys.executable).parent
 
@@ -255,7 +256,8 @@ def test_the_cloud_workers_check_passes_while_it_works_and_fails_when_it_only_ex
 ) -> None:
     """A stopped process keeps its pid; the check asks the worker's own loop."""
     with Host() as host:
-        write_config(tmp_path / "staffel.toml", host)
+        stages = {"local": Played("ollama", "ok")}
+        write_config(tmp_path / "staffel.toml", host, stages, {"default": ("local",)})
         environment = environ(
             "cloud", STAFFEL_REDIS_URL=valkey.another().url, STAFFEL_CONFIG=str(tmp_path / "staffel.toml")
         )

@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from celery import bootsteps
 from celery.worker import state
@@ -24,6 +24,12 @@ class SafeConsumer(Consumer):
     Celery 5.7.0 ends with an AttributeError there: it closes the connection's channel twice, and the finished task
     acknowledges on the closed one. Redis knows delivery tags across connections, so the new one can acknowledge.
     """
+
+    class Blueprint(Consumer.Blueprint):
+        # Without gossip: every worker would hear all events of all others, and it does not survive a reconnect.
+        default_steps: ClassVar[list[str]] = [
+            step for step in Consumer.Blueprint.default_steps if not step.endswith(":Gossip")
+        ]
 
     def on_connection_error_after_connected(self, exc: Exception) -> None:
         channel = getattr(self.connection, "_default_channel", None)

@@ -50,6 +50,11 @@ class JobRequest(Request):
     def terminate(self, pool: Any, signal: Any = None) -> None:  # noqa: ANN401, ARG002 - Celery's own signature
         process.runtime().cancel(self.id)
 
+    def cancel(self, pool: Any, signal: Any = None, emit_retry: bool = True) -> None:  # noqa: ANN401, ARG002, FBT001, FBT002
+        """Celery calls this for each task of a worker that is told a second time to end, and only there."""
+        process.runtime().abandon()
+        self.reject(requeue=True)
+
     def __repr__(self) -> str:
         return f"<Request: {self.name}[{self.id}]>"
 

@@ -9,7 +9,7 @@ import os
 import secrets
 import threading
 from collections.abc import Coroutine, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from config.settings import Settings
 from staffel_wire import keys
@@ -35,6 +35,10 @@ _log = logging.getLogger("staffel")
 T = TypeVar("T")
 
 
+class Abandoned(Exception):
+    """The process ends at once; the job is another worker's now."""
+
+
 class Runtime:
     """What a worker process has once: loop, engine, connections, and the walks under way."""
 
@@ -43,6 +47,8 @@ class Runtime:
         self.member = f"{lane}/{worker}/{os.getpid()}-{secrets.token_hex(4)}"
         self._loop = asyncio.new_event_loop()
         self._stops: dict[str, Stop] = {}
+        self._walks: set[asyncio.Task[End]] = set()
+        self._ended = False
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="staffel-loop")
         self._beating: concurrent.futures.Future[None] | None = None
         self._redis = connect(settings.redis_url)
@@ -62,13 +68,36 @@ class Runtime:
         """Say that this process ends."""
         if self._beating is not None:
             self._beating.cancel()
-        self._on_loop(self._state.leave(self.member)).result(timeout=5)
+        self._ended = True
+        try:
+            self._on_loop(self._state.leave(self.member)).result(timeout=5)
+        except (*AWAY, TimeoutError):
+            _log.warning("Redis is away: others learn by its silence that this worker has ended")
+
+    def abandon(self) -> None:
+        """End at once: this process owns no job any more, and its calls are closed without being settled."""
+        if not self._ended:
+            self.stop()
+        self._on_loop(self._abandon()).result(timeout=5)
+
+    async def _abandon(self) -> None:
+        for walk in self._walks:
+            walk.cancel()
 
     def walk(self, job: str) -> End:
-        """Walk one job to its end, a handoff, or nothing; blocks the calling thread, never the loop."""
-        return self._on_loop(self._walk(job)).result()
+        """Walk one job to its end, a handoff, or nothing; blocks the calling thread, never the loop.
+
+        Raises `Abandoned` if the process ends before.
+        """
+        try:
+            return self._on_loop(self._walk(job)).result()
+        except concurrent.futures.CancelledError:
+            raise Abandoned from None
 
     async def _walk(self, job: str) -> End:
+        walk = cast("asyncio.Task[End]", asyncio.current_task())
+        self._walks.add(walk)
+        walk.add_done_callback(self._walks.discard)
         if job in self._stops:  # a second delivery while the first one runs here
             return await self._engine.walk(Visit(job, self.lane, self.member, self.worker), Stop())
         stop = self._stops[job] = Stop()

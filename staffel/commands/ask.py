@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from contextlib import suppress
 from typing import Any
 
@@ -27,8 +28,9 @@ def command(text: str | None, whole: str | None, as_json: bool, **options: Any) 
 
     async def work(client: Client) -> int:
         await jobs.refuse_without_worker(client, request)
-        job = await client.submit(request)
+        job = str(uuid.uuid4())  # known before it is submitted, so that Ctrl-C in between finds it
         try:
+            await client.submit(request, job=job)
             return await jobs.answered_or_shown(client, job, as_json=as_json)
         except asyncio.CancelledError:  # Ctrl-C: nobody waits for the answer any more
             with suppress(StaffelError):

@@ -8,10 +8,11 @@ import pytest
 
 from staffel import SyncClient
 from tests.e2e.events import Recorded, recording
-from tests.e2e.shop import serving_shop
+from tests.e2e.shop import shop_of
 from tests.eventually import eventually
-from tests.nodes import House, Worker
+from tests.nodes import House, Worker, running
 from tests.nodes.flower import Flower
+from tests.nodes.worker import BOTH
 
 
 @pytest.fixture(scope="session")
@@ -46,7 +47,7 @@ def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def shop(house: House) -> Iterator[Worker]:
     """A worker of somebody else's app, on the same Redis, with tasks and a queue of its own."""
-    with serving_shop(house) as worker:
+    with running(shop_of(house)) as (worker,):
         yield worker
 
 
@@ -57,7 +58,7 @@ def flower(house: House, workers: object, tmp_path_factory: pytest.TempPathFacto
     flower.start()
     try:
         flower.ready()
-        eventually(lambda: len(flower.get("/api/workers")) == 2, "Flower has met both workers", 30)
+        eventually(lambda: set(BOTH) <= set(flower.get("/api/workers")), "Flower has met both workers", 30)
         yield flower
     finally:
         flower.teardown()

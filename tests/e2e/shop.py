@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from tests.nodes import House, Worker
 
@@ -34,17 +32,10 @@ def bake(self, seconds):
 """
 
 
-@contextmanager
-def serving_shop(house: House) -> Iterator[Worker]:
-    """Its worker, ready; ended afterwards."""
+def shop_of(house: House) -> Worker:
+    """Its worker, not started yet."""
     folder = house.folder / "shop"
     folder.mkdir()
     (folder / "shop.py").write_text(MODULE)
     options = ("-P", "threads", "-c", "4", "-E", "-n", "shop@%h")
-    worker = Worker(*options, app="shop", environ={**os.environ, "SHOP_URL": house.url}, folder=folder)
-    try:
-        worker.start()
-        worker.ready()
-        yield worker
-    finally:
-        worker.teardown()
+    return Worker(*options, app="shop", environ={**os.environ, "SHOP_URL": house.url}, folder=folder)

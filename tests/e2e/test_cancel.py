@@ -15,6 +15,7 @@ from tests.e2e.events import Recorded
 from tests.eventually import eventually, eventually_async
 from tests.hosts import Outcome
 from tests.nodes import House
+from tests.nodes.worker import BOTH
 
 pytestmark = pytest.mark.usefixtures("workers")
 
@@ -56,7 +57,7 @@ def revoked(foreign: Celery, job: str) -> bool:
 )
 @pytest.mark.parametrize("cancel", [by_command, by_client, by_terminate])
 def test_a_running_job_is_cancelled(
-    house: House, client: SyncClient, foreign: Celery, recorded: Recorded, prompt: str,
+    *, house: House, client: SyncClient, foreign: Celery, recorded: Recorded, prompt: str,
     cancel: Callable[[House, Celery, str], None], chain: str, stage: str, then: str,
 ) -> None:  # fmt: skip
     """Whoever cancels, and on whichever lane: the host sees its client leave, and the next stage is never asked."""
@@ -170,7 +171,7 @@ def test_a_plain_revoke_does_not_swallow_a_handoff(
 def told(foreign: Celery, job: str, *, terminate: bool = False) -> None:
     """Revoke, and wait until both workers have heard it."""
     arguments = {"task_id": job, "terminate": terminate, "signal": "SIGTERM"}
-    replies = foreign.control.broadcast("revoke", arguments=arguments, reply=True, limit=2, timeout=10)
+    replies = foreign.control.broadcast("revoke", arguments, BOTH, reply=True, limit=2, timeout=10)
     assert len(replies) == 2
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from celery import Celery, chain, chord
+from celery.exceptions import ChordError
 
 from staffel import SyncClient
 from tests.e2e.events import Recorded
@@ -166,6 +167,25 @@ def test_a_foreign_canvas(house: House, shop: object, foreign: Celery, prompt: s
 
     assert chain(ask, shout, app=foreign)().get(timeout=30) == "FROM THE LANE"
     assert chord([ask.clone() for _ in range(3)], app=foreign)(count).get(timeout=30) == ["local"] * 3
+
+
+def test_a_chord_with_a_cancelled_member(
+    house: House, client: SyncClient, shop: object, foreign: Celery, prompt: str
+) -> None:
+    """It fails instead of waiting for ever for a member that will not come."""
+    hang, quick = (
+        foreign.signature(
+            "tasks.ask", args=[{"prompt": prompt, "chain": name}], queue="cloud", task_id=f"{name} {prompt}"
+        )
+        for name in ("hang", "quick")
+    )
+    result = chord([hang, quick], app=foreign)(foreign.signature("shop.count", queue="shop"))
+    eventually(lambda: house.calls("silent", prompt), "the host is asked")
+
+    client.cancel(f"hang {prompt}")
+
+    with pytest.raises(ChordError, match="cancelled"):
+        foreign.AsyncResult(result.id).get(timeout=30)
 
 
 def test_a_task_that_is_not_there(foreign: Celery, prompt: str) -> None:

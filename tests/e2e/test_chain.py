@@ -87,15 +87,9 @@ def test_a_stages_own_timeout_goes_on(celery_setup: CeleryTestSetup, house: Hous
     ],
 )
 def test_each_end_without_an_answer_has_its_exit_code(
-    celery_setup: CeleryTestSetup,
-    house: House,
-    foreign: Celery,
-    prompt: str,
-    chain: str,
-    options: list[str],
-    code: int,
-    status: str,
-) -> None:
+    *, celery_setup: CeleryTestSetup, house: House, foreign: Celery, prompt: str,
+    chain: str, options: list[str], code: int, status: str,
+) -> None:  # fmt: skip
     """3 exhausted, 4 refused, 5 expired: the object on stdout says so too, and so does Celery's result."""
     done = house.staffel("ask", prompt, "--chain", chain, "--json", *options)
 

@@ -14,6 +14,7 @@ from tests.eventually import eventually
 from tests.hosts import Outcome
 from tests.nodes import House
 from tests.nodes.flower import Flower
+from tests.nodes.worker import BOTH
 
 pytestmark = pytest.mark.usefixtures("workers")
 
@@ -27,7 +28,7 @@ def test_it_lists_both_workers_and_the_readable_line(flower: Flower, client: Syn
     assert row["name"] == "tasks.ask"
     assert row["result"].startswith("1 failed → local ")
     assert row["args"] == f"('{job}',)"
-    assert {name.partition("@")[0] for name in flower.get("/api/workers")} == {"cloud", "ollama"}
+    assert set(BOTH) <= set(flower.get("/api/workers"))
     assert job in flower.get(f"/task/{job}")
 
 

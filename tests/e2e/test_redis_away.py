@@ -18,7 +18,7 @@ from tests.nodes import House, Valkey, Worker, serving
 from tests.nodes.stages import Played
 
 STAGES = {
-    "outlasts": Played("openai", "ok:text=kept:delay=6"),
+    "outlasts": Played("openai", "ok:text=kept:delay=5"),
     "ends-in-it": Played("openai", "ok:text=kept:delay=1.5"),
     "quick": Played("openai", "ok:text=quick"),
 }
@@ -26,7 +26,7 @@ CHAINS = {f"a-{name}": (name,) for name in STAGES}
 AWAY_S = 3.0
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def lonely(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """A house whose Valkey may be killed."""
     server = Valkey.started(tmp_path_factory.mktemp("valkey"))
@@ -37,14 +37,19 @@ def lonely(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         server.stop()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def worker(lonely: House) -> Iterator[Worker]:
     with serving(lonely, ()) as (worker,):
         yield worker
 
 
-def test_it_comes_back(lonely: House, worker: Worker) -> None:
-    """Once for a call that outlasts the outage and once for one that ends in it, at the same time."""
+def test_it_comes_back_and_is_away_again(lonely: House, worker: Worker) -> None:
+    """One call outlasts the outage, another ends in it; in a second outage the worker ends in order.
+
+    Celery 5.7.0 by itself ends with an AttributeError here (see worker/consumer.py). The call that ended in it was
+    answered and paid for, but could not be settled: its task failed with a traceback, its answer was lost, and who
+    waited for it waited until the deadline.
+    """
     with SyncClient(lonely.url) as client:
         jobs = {name: client.submit(f"question {name}", chain=f"a-{name}") for name in ("outlasts", "ends-in-it")}
         for name in jobs:
@@ -53,14 +58,12 @@ def test_it_comes_back(lonely: House, worker: Worker) -> None:
         os.kill(lonely.valkey.running.pid, signal.SIGKILL)
         eventually(lambda: not psutil.pid_exists(lonely.valkey.running.pid), "Redis is gone")
         began = time.monotonic()
-        open("/tmp/lab/e2e/away.log", "w").write(str(worker.log))
         with pytest.raises(Unavailable):
             client.show(jobs["outlasts"])
         eventually(lambda: time.monotonic() - began > AWAY_S, "it is away for some seconds")
         lonely.valkey.running = embedded.start(lonely.valkey.folder)
 
         for name, job in jobs.items():
-            print(name, client.wait(job))
             assert client.wait(job).text == "kept"
             assert len(lonely.calls(name, "question")) == 1
         assert worker.status == "running"
@@ -72,3 +75,8 @@ def test_it_comes_back(lonely: House, worker: Worker) -> None:
     for job in jobs.values():
         eventually(lambda job=job: app.AsyncResult(job).state == "SUCCESS", "Celery has the answer too")
     app.close()
+
+    os.kill(lonely.valkey.running.pid, signal.SIGKILL)
+    eventually(lambda: worker.logs().count("Redis is away") == 2, "the worker has noticed")
+    assert worker.stop() == 0
+    assert "Traceback" not in worker.logs()

@@ -7,7 +7,7 @@ House            a Redis, a configuration whose stages are played by a scripted 
 
 from __future__ import annotations
 
-from tests.nodes.house import Finished, House, serving
+from tests.nodes.house import Finished, House, running, serving
 from tests.nodes.stages import CHAINS, STAGES, Played, write_config
 from tests.nodes.valkey import Valkey, ValkeyBackend, ValkeyBroker
 from tests.nodes.worker import Worker, WorkerNode
@@ -23,6 +23,7 @@ __all__ = [
     "ValkeyBroker",
     "Worker",
     "WorkerNode",
+    "running",
     "serving",
     "write_config",
 ]

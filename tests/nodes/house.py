@@ -97,9 +97,10 @@ class House:
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
         )  # fmt: skip
 
-    def worker(self, *options: str, level: str = "INFO", **variables: str) -> Worker:
+    def worker(self, *options: str, level: str = "INFO", app: str = "worker", **variables: str) -> Worker:
         """A worker that is not started yet."""
-        return Worker(*options, environ={**self.environ, **variables}, folder=self.folder, level=level)
+        environ = {**self.environ, **variables}
+        return Worker(*options, environ=environ, folder=self.folder, level=level, app=app)
 
     def calls(self, stage: str, prompt: str) -> list[Call]:
         """The calls that this prompt made at the stage's host."""
@@ -118,11 +119,17 @@ class House:
 @contextmanager
 def serving(house: House, *commands: Sequence[str], level: str = "INFO", **variables: str) -> Iterator[list[Worker]]:
     """Workers with these options, ready; ended afterwards."""
+    with running(*(house.worker(*options, level=level, **variables) for options in commands)) as workers:
+        yield workers
+
+
+@contextmanager
+def running(*workers: Worker) -> Iterator[list[Worker]]:
+    """These workers, started at the same time and ready; ended afterwards."""
     with ExitStack() as started:
-        made = [house.worker(*options, level=level, **variables) for options in commands]
-        for worker in made:
+        for worker in workers:
             started.callback(worker.teardown)
             worker.start()
-        for worker in made:
+        for worker in workers:
             worker.ready()
-        yield made
+        yield list(workers)

@@ -45,6 +45,7 @@ STAGES: Mapping[str, Played] = MappingProxyType(
         "tells": Played("ollama", f"ok:text={ANSWER}", _HOME),
         "slow-echo": Played("openai", "ok:echo:delay=0.5"),
         "slow": Played("openai", "ok:delay=1"),
+        "two-seconds": Played("openai", "ok:delay=2"),
         "slow-broken": Played("openai", "status:500:delay=1"),
         "local": Played("ollama", "ok:text=from the lane", _HOME),
         "lane-slow": Played("ollama", "ok:delay=0.1", _HOME),
@@ -61,6 +62,7 @@ CHAINS: Mapping[str, Sequence[str]] = MappingProxyType(
         "echo-slowly": ("slow-echo",),
         "late": ("impatient", "echo"),
         "hang": ("silent", "echo"),
+        "wide": ("two-seconds",),
         "slowly": ("slow",),
         "slowly-to-the-lane": ("slow-broken", "local"),
         "lane": ("lane-slow",),
@@ -70,6 +72,7 @@ CHAINS: Mapping[str, Sequence[str]] = MappingProxyType(
         "secrets": ("leaky", "leaky-stream", "tells"),
         "secrets-kept": ("leaky", "leaky-stream"),
         "nobody": ("attic",),
+        "then-nobody": ("broken", "attic"),
     }
 )
 """`default` is the issue's own: 500, then the lane."""

@@ -3,36 +3,50 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import psutil
 import redis
 from pytest_celery import CeleryTestBackend, CeleryTestBroker, CeleryTestContainer
 
 from staffel import embedded
+from staffel.embedded.process import bundled_server
+
+DATABASES = 1000
+"""Sixteen, as it is by itself, are not enough for all the tests that take one of their own."""
 
 
 class Valkey(CeleryTestContainer):
     """One database of the server of one state directory; a node's teardown leaves the server alone."""
 
-    def __init__(self, folder: Path, running: embedded.Running, number: int = 0) -> None:
+    def __init__(self, folder: Path, running: embedded.Running, numbers: Iterator[int]) -> None:
         # See ProcessContainer: the base class is not initialised.
-        self.folder, self.running, self.number = folder, running, number
-        self._numbers = itertools.count(number + 1)
+        self.folder, self.running, self.number = folder, running, next(numbers)
+        self._numbers = numbers
 
     @classmethod
     def started(cls, folder: Path) -> Valkey:
-        return cls(folder, embedded.start(folder, timeout=30))
+        """The embedded server as it is, but with a database for everybody."""
+        program = folder / "valkey-server"
+        program.write_text(f'#!/bin/sh\nexec "{bundled_server()}" "$@" --databases {DATABASES}\n')
+        program.chmod(0o700)
+        state = folder / "state"
+        return cls(state, embedded.start(state, timeout=30, program=lambda: program), itertools.count())
 
     def another(self) -> Valkey:
         """A database that nobody else has; Celery keeps apps in different ones apart, their broadcasts too."""
-        return Valkey(self.folder, self.running, next(self._numbers))
+        return Valkey(self.folder, self.running, self._numbers)
 
     @property
     def url(self) -> str:
         return f"{self.running.url.rpartition('/')[0]}/{self.number}"
+
+    @property
+    def password(self) -> str:
+        return urlsplit(self.running.url).password or ""
 
     @property
     def client(self) -> redis.Redis:

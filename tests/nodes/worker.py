@@ -44,12 +44,20 @@ class Worker(ProcessContainer):
         return self._queue
 
 
+def named(lane: str) -> str:
+    """What a lane's worker on this machine calls itself without `-n`."""
+    return f"{lane}@{socket.gethostname()}"
+
+
+BOTH = [named("cloud"), named("ollama")]
+"""The shared house's workers; a broadcast reaches other apps' on the same Redis too."""
+
+
 class WorkerNode(CeleryTestWorker):
     """A worker's node; asks the machine for processes, where the stock one would ask a container."""
 
     def hostname(self) -> str:
-        """What the worker calls itself without `-n`."""
-        return f"{self.worker_name}@{socket.gethostname()}"
+        return named(self.worker_queue)
 
     def get_running_processes_info(
         self, columns: list[str] | None = None, filters: Mapping[str, str] | None = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import secrets
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from worker.failover.answer import Answer, Status, View
@@ -11,13 +12,18 @@ from worker.failover.attempt import Attempt
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One delivery of a job to a worker. `fence` is 0 until the first admit has claimed the job for this delivery."""
+    """One delivery of a job to a worker. `fence` is 0 until the first admit has claimed the job for this delivery.
+
+    `delivery` tells it from another one to the same owner: an admit whose reply was lost is asked again, and must
+    find that it was granted.
+    """
 
     job: str
     lane: str
     owner: str
     worker: str
     fence: int = 0
+    delivery: str = field(default_factory=lambda: secrets.token_hex(8), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +74,10 @@ Admission = Permit | Elsewhere | Over | Taken
 
 class State(Protocol):
     async def admit(self, visit: Visit) -> Admission:
-        """Claim the job (first time), write down every stage that cannot run here and why, and admit the next one."""
+        """Claim the job (first time), write down every stage that cannot run here and why, and admit the next one.
+
+        Asked again for the same visit with no settle between, it grants the same once more.
+        """
         ...
 
     async def settle(

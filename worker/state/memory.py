@@ -33,7 +33,8 @@ class Memory:
         self.records[job] = {
             "status": "queued", "request": dict(request), "plan": plan, "lane": lane,
             "local_only": bool(request.get("local_only")), "submitted_at": now, "enqueued_at": now, "queued_ms": 0,
-            "deadline_at": now + round(deadline * 1000), "next": 0, "fence": 0, "owner": "", "cancel": False,
+            "deadline_at": now + round(deadline * 1000), "next": 0, "fence": 0, "owner": "",
+            "delivery": "", "cancel": False,
         }  # fmt: skip
         self.ledgers[job] = {}
 
@@ -48,12 +49,16 @@ class Memory:
         if record["status"] in ENDED:
             return Over(self.view(visit.job))
         first = visit.fence == 0
-        if first and record["owner"] in self.workers:
-            return Taken(known=True)
-        if not first and visit.fence != record["fence"]:
-            return Taken(known=True)
-        if first:
+        if first and (record["owner"], record["delivery"]) == (visit.owner, visit.delivery):
+            visit = replace(visit, fence=record["fence"])
+        if visit.fence == 0:
+            if record["owner"] in self.workers:
+                return Taken(known=True)
             visit = self._claim(visit, record)
+        elif visit.fence != record["fence"]:
+            return Taken(known=True)
+        else:
+            self._take_back_lost_permit(visit.job)
         if record["cancel"]:
             return self._over(visit.job, Status.CANCELLED)
         if self._ms() >= record["deadline_at"]:
@@ -64,7 +69,7 @@ class Memory:
         if record["owner"] == "":
             record["queued_ms"] += self._ms() - record["enqueued_at"]
         record["fence"] += 1
-        record |= {"owner": visit.owner, "status": "running", "lane": visit.lane}
+        record |= {"owner": visit.owner, "delivery": visit.delivery, "status": "running", "lane": visit.lane}
         self._settle_orphans(visit.job)
         return replace(visit, fence=record["fence"])
 
@@ -120,6 +125,12 @@ class Memory:
         if answer is not None:
             record["answer"] = json.dumps(asdict(answer))
         return self._over(permit.visit.job, end).view if end is not None else None
+
+    def _take_back_lost_permit(self, job: str) -> None:
+        ledger = self.ledgers[job]
+        last = str(len(ledger))
+        if last in ledger and json.loads(ledger[last])["outcome"] == Outcome.STARTED:
+            del ledger[last]
 
     def _settle_orphans(self, job: str) -> None:
         for n, row in self.ledgers[job].items():

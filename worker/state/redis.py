@@ -44,7 +44,7 @@ class RedisState:
             keys=names,
             args=[
                 visit.owner, visit.lane, visit.worker, visit.fence, self._stages, keys.WORKER_DEAD_AFTER_MS,
-                *self._ttls, _given(now_ms),
+                *self._ttls, _given(now_ms), visit.delivery,
             ],
         )  # fmt: skip
         match reply:

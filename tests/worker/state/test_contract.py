@@ -17,6 +17,11 @@ LANE = Visit("j", "ollama", "ollama/three/3", "three@host")
 ANSWER = Answer("Weil’s so ist. 😀", "a", "stop", truncated=False, usage=Usage(12, 47, 5))
 
 
+def once_more(visit: Visit) -> Visit:
+    """Another delivery to the same owner."""
+    return replace(visit, fence=0, delivery="another")
+
+
 def permit(admission: Admission) -> Permit:
     assert isinstance(admission, Permit), admission
     return admission
@@ -185,9 +190,56 @@ def test_a_living_owner_keeps_its_job(book: Book) -> None:
     book.submit("a", "b")
     book.born(ONE.owner)
     first = permit(book.admit(ONE))
-    assert book.admit(TWO) == book.admit(ONE) == Taken(known=True)
+    assert book.admit(TWO) == book.admit(once_more(ONE)) == Taken(known=True)
     assert told(book) == [(1, "a", "started", None)]
     assert book.settle(first, answered(first), Status.ANSWERED, ANSWER) is not None
+
+
+def test_an_admit_whose_reply_was_lost_is_granted_when_it_is_asked_again(book: Book) -> None:
+    """The client had asked again by itself, was told that the job was taken, by itself, and left it there for ever."""
+    book.submit("gone", "a", "b")
+    book.born(ONE.owner)
+    book.tick(2)
+    lost = permit(book.admit(ONE))
+    book.tick(1)
+    first = permit(book.admit(ONE))
+    assert (first.stage, first.n, first.visit) == (lost.stage, lost.n, lost.visit)
+    assert (first.request, first.left_s) == (lost.request, lost.left_s - 1)
+    book.settle(first, failed(first))
+    permit(book.admit(first.visit))
+    second = permit(book.admit(first.visit))
+    assert (second.stage, second.n) == ("b", 3)
+    assert told(book) == [
+        (1, "gone", "skipped", "unsupported"),
+        (2, "a", "failed", "server_error"),
+        (3, "b", "started", None),
+    ]
+    assert book.view()["queued_s"] == 2
+
+
+def test_a_settle_whose_reply_was_lost_changes_nothing_the_second_time(book: Book) -> None:
+    """Whether the job went on from there or ended."""
+    book.submit("a", "b")
+    first = permit(book.admit(ONE))
+    assert book.settle(first, failed(first)) is book.settle(first, failed(first)) is None
+    second = permit(book.admit(first.visit))
+    ended = book.settle(second, answered(second), Status.ANSWERED, ANSWER)
+    book.tick(1)
+    assert ended is not None
+    assert book.settle(second, answered(second), Status.ANSWERED, ANSWER) == ended
+    assert len(book.view()["attempts"]) == 2
+
+
+def test_a_handoff_whose_reply_was_lost_is_told_again(book: Book) -> None:
+    """No message has been sent yet, so nobody else can have the job."""
+    book.submit("a", "lane")
+    first = permit(book.admit(ONE))
+    book.settle(first, failed(first))
+    for _ in range(2):
+        elsewhere = book.admit(first.visit)
+        assert isinstance(elsewhere, Elsewhere)
+        assert (elsewhere.lane, elsewhere.view.status) == ("ollama", Status.QUEUED)
+    assert permit(book.admit(LANE)).stage == "lane"
 
 
 def test_a_dead_owners_job_goes_on_where_it_was(book: Book) -> None:

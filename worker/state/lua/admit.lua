@@ -3,7 +3,7 @@
 local job, attempts, workers = KEYS[1], KEYS[2], KEYS[3]
 local owner, lane, worker, fence, stages = ARGV[1], ARGV[2], ARGV[3], ARGV[4], cjson.decode(ARGV[5])
 local dead_after, answer_ttl, ledger_ttl = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local now = now_ms(ARGV[9])
+local now, delivery = now_ms(ARGV[9]), ARGV[10]
 
 local function over(status)
   finish(job, attempts, status, now, answer_ttl, ledger_ttl)
@@ -22,22 +22,32 @@ local function record_row(name, reason, of, left)
   return n
 end
 
+-- The reply to this owner's last admit was lost, and nothing was called: the row of that call is written anew.
+local function take_back_lost_permit()
+  local n = redis.call('HLEN', attempts)
+  local row = redis.call('HGET', attempts, n)
+  if row and string.find(row, '"outcome":"started"', 1, true) then redis.call('HDEL', attempts, n) end
+end
+
 local record = fields(job, 'status', 'owner', 'fence', 'plan', 'next', 'deadline_at', 'local_only', 'cancel',
-  'enqueued_at', 'queued_ms')
+  'enqueued_at', 'queued_ms', 'delivery')
 if not record.status then return {'unknown'} end
 if ENDED[record.status] then return {'over', view(job, attempts), now} end
 
 local first = fence == '0'
-if first then
+if first and record.owner == owner and record.delivery == delivery then fence = record.fence end
+if fence == '0' then
   if alive(workers, record.owner, now, dead_after) then return {'taken'} end
   fence = redis.call('HINCRBY', job, 'fence', 1)
   if record.owner == '' then
     redis.call('HSET', job, 'queued_ms', tonumber(record.queued_ms) + now - tonumber(record.enqueued_at))
   end
-  redis.call('HSET', job, 'owner', owner, 'status', 'running', 'lane', lane)
+  redis.call('HSET', job, 'owner', owner, 'status', 'running', 'lane', lane, 'delivery', delivery)
   settle_orphans(attempts, now)
 elseif fence ~= record.fence then
   return {'taken'}
+else
+  take_back_lost_permit()
 end
 if record.cancel then return over('cancelled') end
 local left = tonumber(record.deadline_at) - now

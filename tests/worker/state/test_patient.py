@@ -1,0 +1,98 @@
+"""A state that is away for a while costs time, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TypeVar
+
+import pytest
+from redis.exceptions import ConnectionError as Away
+
+from config.stages import Stage
+from tests.virtual_time import run
+from worker.failover.answer import Answer, Status, View
+from worker.failover.attempt import Attempt
+from worker.failover.chain import Engine, Stop
+from worker.failover.request import Request
+from worker.failover.state import Admission, Permit, Visit
+from worker.providers.scripted import Scripted
+from worker.state.memory import Memory
+from worker.state.patient import Patient
+
+T = TypeVar("T")
+STAGES = {
+    "a": Stage("a", "scripted", params={"script": ["status:500"]}, local=True),
+    "b": Stage("b", "scripted", params={"script": ["ok:Because.:5"]}, local=True),
+}
+
+
+class Flaky:
+    """A state in front of another: away between two moments, or losing every other reply."""
+
+    def __init__(self, inner: Memory, away: tuple[float, float] = (0, 0), *, loses: bool = False) -> None:
+        self.inner, self.away, self.loses = inner, away, loses
+        self.asked = 0
+
+    async def admit(self, visit: Visit) -> Admission:
+        self._reach()
+        return self._reply(await self.inner.admit(visit))
+
+    async def settle(
+        self, permit: Permit, attempt: Attempt, end: Status | None = None, answer: Answer | None = None
+    ) -> View | None:
+        self._reach()
+        return self._reply(await self.inner.settle(permit, attempt, end, answer))
+
+    def _reach(self) -> None:
+        self.asked += 1
+        if self.away[0] <= asyncio.get_running_loop().time() < self.away[1]:
+            raise Away("refused")
+
+    def _reply(self, found: T) -> T:
+        if self.loses and self.asked % 2:
+            raise Away("cut")
+        return found
+
+
+def walked(wait_s: float, away: tuple[float, float] = (0, 0), *, loses: bool = False) -> tuple[View, float, int]:
+    """A walk whose first stage fails and whose second takes 5 s: its end, its seconds, its calls."""
+
+    async def walking() -> tuple[View, float, int]:
+        now = asyncio.get_running_loop().time
+        memory, scripted = Memory(STAGES, now), Scripted()
+        memory.submit("j", {"messages": []}, ("a", "b"), "cloud", 90)
+        memory.workers.add("w")
+        state = Patient(Flaky(memory, away, loses=loses), wait_s=wait_s)
+        engine = Engine(
+            state, STAGES, {"scripted": scripted}, lambda fields: Request(**fields), lambda *_: None, lambda _: None
+        )
+        end = await engine.walk(Visit("j", "cloud", "w", "w@host"), Stop())
+        assert isinstance(end, View)
+        return end, now(), len(scripted.calls)
+
+    return run(walking())
+
+
+@pytest.mark.parametrize("away", [(0, 3), (4, 7)])
+def test_an_answer_waits_for_the_state_to_come_back(away: tuple[float, float]) -> None:
+    """Before the first call, and after one that was paid for."""
+    view, seconds, calls = walked(60, away)
+    assert (view.status, view.shown["text"], calls) == (Status.ANSWERED, "Because. ", 2)
+    assert seconds == pytest.approx(8 if away == (0, 3) else 7, abs=0.3)
+
+
+def test_every_reply_may_be_lost_once() -> None:
+    """Each step is asked for twice then, and is one step: no call is made twice, no row is too many."""
+    view, seconds, calls = walked(60, loses=True)
+    assert (view.status, calls) == (Status.ANSWERED, 2)
+    assert [(row["n"], row["stage"], row["outcome"]) for row in view.shown["attempts"]] == [
+        (1, "a", "failed"),
+        (2, "b", "answered"),
+    ]
+    assert seconds == pytest.approx(5, abs=1.5)
+
+
+def test_a_state_that_stays_away_is_told_as_what_it_is() -> None:
+    """Whoever runs the worker sees the fault itself, after the time that was set."""
+    with pytest.raises(Away, match="refused"):
+        walked(2, (0, 1000))
