@@ -115,6 +115,8 @@ class Client:
         if seen.status == "unknown":
             raise Invalid(f"there is no job {job}; it was never submitted here, or its time to live is over")
         shown = await self.show(job)
+        if shown["status"] not in ENDED:  # somebody asked it anew in between
+            return await self.wait(job, cancel_with_me=cancel_with_me)
         if shown["status"] != "answered":
             raise unanswered(shown)
         return from_shown(shown)

@@ -25,8 +25,10 @@ class Connection:
     def __init__(self, url: str) -> None:
         self.shown = shown_url(url)
         try:
+            # No socket timeout: redis-py would wrap each write in wait_for(), which on Python 3.11 swallows a
+            # cancel that comes at the same moment (cpython#86296). The clock is `_my_turn`'s.
             self._redis = Redis.from_url(
-                url, decode_responses=True, single_connection_client=True, socket_timeout=_TIMEOUT_S,
+                url, decode_responses=True, single_connection_client=True, socket_timeout=None,
                 socket_connect_timeout=_TIMEOUT_S, client_name="staffel-client",
                 retry=Retry(NoBackoff(), 1),
             )  # fmt: skip

@@ -12,7 +12,7 @@ _TICK = 0.02
 
 
 def eventually(ask: Callable[[], T], description: str, timeout: float = 15.0) -> T:
-    """Ask again and again until the answer is true, and return it; fail with the description after `timeout` seconds."""
+    """Ask again and again until the answer is true, and return it; fail after `timeout` seconds."""
     end = time.monotonic() + timeout
     while True:
         answer = ask()

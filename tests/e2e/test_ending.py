@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from staffel import SyncClient
 from tests.eventually import eventually
-from tests.hosts import Outcome
+from tests.hosts import Call, Outcome
 from tests.nodes import House, Played, serving
 
 
@@ -18,7 +18,10 @@ def test_the_first_ctrl_c_waits_and_the_second_does_not(make_house: Callable[...
     """
     script = "silent,ok:text=the second worker's:delay=1"
     house = make_house(stages={"stage": Played("openai", script)}, chains={"default": ("stage",)})
-    calls = lambda: house.calls("stage", "Are you there?")  # noqa: E731
+
+    def calls() -> list[Call]:
+        return house.calls("stage", "Are you there?")
+
     with SyncClient(house.url) as client, house.valkey.client as redis:
         with serving(house, ()) as (first,):
             job = client.submit("Are you there?")

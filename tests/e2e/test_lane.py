@@ -45,7 +45,7 @@ def test_flags_that_mean_something_else_here(make_house: Callable[..., House]) -
 @pytest.mark.usefixtures("workers")
 def test_the_cloud_is_wide(house: House) -> None:
     """200 jobs at once against a host that takes 2 s each, in three times the ideal at most, best of three."""
-    spans = []
+    spans: list[float] = []
     while len(spans) < 3 and min(spans, default=inf) > 3 * 2:
         began = time.monotonic()
         assert asyncio.run(ask_many(house, 200, "wide")) == ["two-seconds"] * 200

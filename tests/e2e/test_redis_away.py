@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import psutil
 import pytest
@@ -53,7 +54,7 @@ def test_it_comes_back_and_is_away_again(lonely: House, worker: Worker) -> None:
     with SyncClient(lonely.url) as client:
         jobs = {name: client.submit(f"question {name}", chain=f"a-{name}") for name in ("outlasts", "ends-in-it")}
         for name in jobs:
-            eventually(lambda name=name: lonely.calls(name, "question"), f"the host of {name} is asked")
+            eventually(partial(lonely.calls, name, "question"), f"the host of {name} is asked")
 
         os.kill(lonely.valkey.running.pid, signal.SIGKILL)
         eventually(lambda: not psutil.pid_exists(lonely.valkey.running.pid), "Redis is gone")
@@ -72,8 +73,9 @@ def test_it_comes_back_and_is_away_again(lonely: House, worker: Worker) -> None:
         eventually(lambda: redis.hlen("staffel:unacked") == 0, "every message is acknowledged")
         assert redis.zcard("staffel:unacked_index") == 0
     app = Celery("reader", backend=lonely.url, set_as_current=False)
-    for job in jobs.values():
-        eventually(lambda job=job: app.AsyncResult(job).state == "SUCCESS", "Celery has the answer too")
+    eventually(
+        lambda: {app.AsyncResult(job).state for job in jobs.values()} == {"SUCCESS"}, "Celery has the answers too"
+    )
     app.close()
 
     os.kill(lonely.valkey.running.pid, signal.SIGKILL)

@@ -113,7 +113,7 @@ class House:
 
     def record(self, job: str) -> dict[str, str]:
         with self.valkey.client as client:
-            return client.hgetall(keys.job(job))
+            return dict(client.hgetall(keys.job(job)))
 
 
 @contextmanager

@@ -30,6 +30,7 @@ class Valkey(CeleryTestContainer):
     @classmethod
     def started(cls, folder: Path) -> Valkey:
         """The embedded server as it is, but with a database for everybody."""
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         program = folder / "valkey-server"
         program.write_text(f'#!/bin/sh\nexec "{bundled_server()}" "$@" --databases {DATABASES}\n')
         program.chmod(0o700)
