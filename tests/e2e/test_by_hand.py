@@ -18,7 +18,7 @@ from tests.nodes.worker import BOTH
 from worker.pool import lane_of, refuse_unfit
 
 EXIT_S = 5.0
-"""The issue's bound on the time until a missing Redis is told."""
+"""The most that is promised for the time until a missing Redis is told."""
 
 
 @pytest.mark.usefixtures("workers")

@@ -20,7 +20,7 @@ from tests.nodes.worker import BOTH
 pytestmark = pytest.mark.usefixtures("workers")
 
 CLOSED_S = 2.0
-"""The issue's bound on the time from a cancel to the closed socket."""
+"""The most that is promised for the time from a cancel to the closed socket."""
 
 
 def by_command(house: House, foreign: Celery, job: str) -> None:

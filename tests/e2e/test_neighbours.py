@@ -24,7 +24,7 @@ LONGER_S = 4
 def test_late_tasks_run_once_each(make_house: Callable[..., House]) -> None:
     """A neighbour's tasks and our calls outlast our visibility timeout two times over, and each runs once.
 
-    The issue's figures are 200 s tasks beside our 120 s; what counts is that they are longer than our timeout while
+    Think of 200 s tasks beside our 120 s; what counts is that they are longer than our timeout while
     the neighbour's own, an hour as Celery has it, is not reached. Celery keeps what is not yet acknowledged under one
     key for all apps of a Redis, and every worker hands out again what is older than its own timeout there: with that
     key, our worker would deliver the neighbour's tasks a second and a third time.

@@ -75,7 +75,7 @@ CHAINS: Mapping[str, Sequence[str]] = MappingProxyType(
         "then-nobody": ("broken", "attic"),
     }
 )
-"""`default` is the issue's own: 500, then the lane."""
+"""`default` fails with a 500 first, then goes to the lane."""
 
 
 def write_config(
