@@ -14,6 +14,7 @@ from redis.exceptions import AuthenticationError, NoScriptError, RedisError, Res
 
 from staffel.errors import Unavailable
 from staffel_wire.scripts import source
+from staffel_wire.url import shown_url
 
 _TIMEOUT_S = 3.0
 """What any call may take, the wait for its turn and a second attempt included."""
@@ -69,9 +70,3 @@ class Connection:
 
     async def close(self) -> None:
         await self._redis.aclose()
-
-
-def shown_url(url: str) -> str:
-    """A URL as a person may see it, without the password."""
-    scheme, mark, rest = url.partition("://")
-    return f"{scheme}{mark}{rest.rpartition('@')[2]}" if mark else scheme.rpartition("@")[2]

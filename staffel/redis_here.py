@@ -6,8 +6,8 @@ import click
 
 from config.problems import ConfigError
 from config.settings import environment, redis_url
-from staffel.connection import shown_url
 from staffel.errors import StaffelError, Unavailable
+from staffel_wire.url import shown_url
 
 
 class Misconfigured(StaffelError):

@@ -19,11 +19,12 @@ from config.celery import SLOTS, configuration
 from config.problems import ConfigError, Problem
 from config.settings import Settings, environment, redis_url, settings
 from config.stages import CLOUD
+from staffel_wire.url import shown_url
 from worker import process
 from worker.consumer import UnackedHeartbeat
 from worker.pool import lane_of, refuse_unfit
 from worker.runtime import Runtime
-from worker.state.connection import answers
+from worker.state.connection import trouble
 
 
 def _url() -> str:
@@ -51,12 +52,6 @@ def _is_redis(url: str) -> bool:
         return parts.scheme in {"redis", "rediss"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
-
-
-def shown_url(url: str) -> str:
-    """A URL as a person may see it, without the password."""
-    scheme, mark, rest = url.partition("://")
-    return f"{scheme}{mark}{rest.rpartition('@')[2]}" if mark else scheme.rpartition("@")[2]
 
 
 def flower_defaults(arguments: Sequence[str], environ: MutableMapping[str, str]) -> None:
@@ -138,9 +133,8 @@ def _start(sender: Any, **_: Any) -> None:  # noqa: ANN401 - the worker controll
 def _refuse_without_redis(found: Settings) -> None:
     if not found.redis_url:
         sys.exit("no Redis: set STAFFEL_REDIS_URL, or start everything here with `staffel up`")
-    if not answers(found.redis_url):
-        where = shown_url(found.redis_url)
-        print(f"Redis does not answer at {where}: start it, or set STAFFEL_REDIS_URL", file=sys.stderr)
+    if (wrong := trouble(found.redis_url)) is not None:
+        print(wrong, file=sys.stderr)
         sys.exit(6)
 
 

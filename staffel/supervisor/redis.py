@@ -7,12 +7,12 @@ from pathlib import Path
 
 from staffel import embedded
 from staffel.client import Client
-from staffel.connection import shown_url
 from staffel.embedded.process import lives
 from staffel.embedded.state_dir import StateDir
 from staffel.errors import Unavailable
 from staffel.supervisor.log import Log
 from staffel.supervisor.patience import GaveUp, Patience
+from staffel_wire.url import shown_url
 
 VALKEY = "valkey"
 _LOOK_S = 0.5

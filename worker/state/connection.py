@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from redis import Redis as SyncRedis
 from redis.asyncio import BlockingConnectionPool, Redis
-from redis.exceptions import RedisError
+from redis.backoff import NoBackoff
+from redis.exceptions import AuthenticationError, RedisError
+from redis.retry import Retry
+
+from staffel_wire.url import shown_url
 
 AWAY = (RedisError, OSError)
 """What is raised where Redis does not answer."""
 
 _CONNECTIONS = 16
 _TIMEOUT_S = 3.0
+_BLOCKING_S = 2.0
 
 
 def connect(url: str) -> Redis:
@@ -25,20 +30,26 @@ def connect(url: str) -> Redis:
     return Redis.from_pool(pool)
 
 
-def connect_sync(url: str) -> SyncRedis:
-    """For callers that block: times out after a few seconds instead of hanging."""
-    return SyncRedis.from_url(url, decode_responses=True, socket_timeout=_TIMEOUT_S, socket_connect_timeout=_TIMEOUT_S)
+def connect_sync(url: str, *, retries: int = 1) -> SyncRedis:
+    """For callers that block: times out after some seconds instead of hanging; one retry finds a Redis that is back."""
+    return SyncRedis.from_url(
+        url, decode_responses=True, socket_timeout=_BLOCKING_S, socket_connect_timeout=_BLOCKING_S,
+        retry=Retry(NoBackoff(), retries),
+    )  # fmt: skip
 
 
-def answers(url: str) -> bool:
-    """Whether a Redis answers there, within 3 s; nothing answers at what is no URL of a Redis."""
+def trouble(url: str) -> str | None:
+    """The line that says what is wrong with the Redis there, within 2 s or so; None where it answers."""
     try:
-        client = connect_sync(url)
+        client = connect_sync(url, retries=0)
     except ValueError:
-        return False
+        return f"{shown_url(url)} is no Redis URL; write redis://HOST:PORT/0"
     try:
-        return bool(client.ping())
+        client.ping()
+    except AuthenticationError:
+        return f"Redis at {shown_url(url)} refuses the password; mend STAFFEL_REDIS_URL"
     except AWAY:
-        return False
+        return f"Redis does not answer at {shown_url(url)}: start it, or set STAFFEL_REDIS_URL"
     finally:
         client.close()
+    return None

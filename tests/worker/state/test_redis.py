@@ -14,7 +14,7 @@ from tests.worker.state.books import GENERAL, STAGES, RedisBook
 from tests.worker.state.test_contract import ANSWER, LANE, ONE, TWO, answered, failed, over, permit, told
 from worker.failover.answer import Status
 from worker.failover.state import Elsewhere, Taken
-from worker.state.connection import answers, connect_sync
+from worker.state.connection import connect_sync, trouble
 from worker.state.redis import RedisState
 
 JOB, LEDGER = keys.job("j"), keys.attempts("j")
@@ -288,13 +288,18 @@ def test_names_and_texts_that_look_like_a_ledgers_own_words_stay_what_they_are(
 def test_nothing_answers_where_there_is_no_redis(url: str) -> None:
     """A URL of another kind ended the worker with a traceback."""
     began = time.monotonic()
-    assert answers(url) is False
+    said = trouble(url)
+    assert said is not None
+    assert "does not answer" in said or "is no Redis URL" in said
     assert time.monotonic() - began < 5
 
 
 def test_a_redis_that_is_there_answers(redis_url: str) -> None:
-    """A wrong password is no answer."""
-    assert answers(redis_url) is True
-    assert answers(redis_url.replace("redis://:", "redis://:not-")) is False
+    """A wrong password is no answer, and the line that says so does not show it."""
+    assert trouble(redis_url) is None
+    said = trouble(redis_url.replace("redis://:", "redis://:not-"))
+    assert said is not None
+    assert "refuses the password" in said
+    assert "not-" not in said
     with connect_sync(redis_url) as client:
         assert client.ping()
