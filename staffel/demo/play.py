@@ -102,6 +102,7 @@ async def _summaries(console: Console, house: House, folder: Path, documents: Pa
     async for line in process.stdout:
         rows.append(json.loads(line))
         console.print(f"  {escape(_document(rows[-1]))}")
+        console.print(f"    [dim]{escape(' '.join((rows[-1].get('summary') or '').split()))}[/]")
     await process.wait()
     return rows
 
