@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
@@ -13,7 +13,7 @@ from celery.exceptions import Ignore
 from celery.exceptions import Retry as RetryState
 
 from staffel_wire import request as door
-from staffel_wire.errors import Cancelled, Exhausted, Expired, Refused, StaffelError
+from staffel_wire.errors import Cancelled, Exhausted, Expired, Invalid, Refused, StaffelError
 from staffel_wire.record import line, unanswered
 from worker import process
 from worker.failover.answer import Status, View
@@ -40,6 +40,8 @@ class JobTask(Task):
     """The base of every task here. A subclass says how a caller's fields become a request (`door`)."""
 
     abstract = True
+    text_field = "prompt"
+    """The field that a text alone is taken for."""
     Request = "worker.pool:JobRequest"
     typing = False
     throws: ClassVar[tuple[type[Exception], ...]] = (Exhausted, Expired, Refused, Cancelled)
@@ -47,6 +49,15 @@ class JobTask(Task):
     def door(self, fields: object, max_bytes: int) -> door.Request:
         """The request that a caller's fields make, or `Invalid`."""
         return door.parse(fields, max_bytes)
+
+    def fields(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
+        """One object or text, and keywords on top of it; nothing that a caller gave is dropped."""
+        if len(args) > 1:
+            raise Invalid(f"one request is one object or one text, not {len(args)} arguments; name the other fields")
+        if not args:
+            return kwargs
+        first = {self.text_field: args[0]} if isinstance(args[0], str) else args[0]
+        return {**first, **kwargs} if isinstance(first, Mapping) else first
 
     def apply_async(
         self,
@@ -62,7 +73,7 @@ class JobTask(Task):
         """
         if args and task_id is not None and list(args) == [task_id]:
             return super().apply_async((task_id,), {}, task_id=task_id, **options)
-        fields = args[0] if args else kwargs
+        fields = self.fields(args or (), kwargs or {})
         job = task_id or str(uuid.uuid4())
         limits = [options.pop(name, None) for name in ("expires", "time_limit", "soft_time_limit")]
         entry = enter(self.app.conf.broker_url, self.door, job, fields, _earliest(*limits))
@@ -73,7 +84,7 @@ class JobTask(Task):
         """Walk the job of this message; what it raises is what the caller meets."""
         job = str(self.request.id)
         if list(args) != [job]:
-            self._adopt(job, args[0] if args else kwargs)
+            self._adopt(job, self.fields(args, kwargs))
         try:
             end = process.runtime().walk(job)
         except Abandoned:  # its message goes back to the queue, see `JobRequest.cancel`

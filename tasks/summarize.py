@@ -33,10 +33,9 @@ def request_of(text: str, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 - an
 
 class SummarizeTask(JobTask):
     abstract = True
+    text_field = "text"
 
     def door(self, fields: object, max_bytes: int) -> Request:
-        if isinstance(fields, str):
-            fields = {"text": fields}
         if not isinstance(fields, Mapping) or not isinstance(text := fields.get("text"), str):
             raise Invalid("text: missing; a summary needs the document's text")
         if not text.strip():

@@ -28,6 +28,9 @@ from worker.state.connection import AWAY, connect
 from worker.state.patient import Patient
 from worker.state.redis import RedisState
 
+PUBLISH_S = 5.0
+"""How often a process makes sure that Redis still knows what it can do."""
+
 BEAT_S = 0.5
 """How often a process says that it lives and asks for cancelled jobs: a cancel closes a call within this."""
 
@@ -50,6 +53,7 @@ class Runtime:
         self._walks: set[asyncio.Task[End]] = set()
         self._ended = False
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="staffel-loop")
+        self._published = 0.0
         self._beating: concurrent.futures.Future[None] | None = None
         self._redis = connect(settings.redis_url)
         self._state = RedisState(self._redis, settings.stages, settings.general)
@@ -133,10 +137,18 @@ class Runtime:
         await self._redis.set(keys.CATALOGUE, catalogue(self.settings).to_json())
         await self._state.beat(self.member, [])
 
+    async def _publish_if_lost(self) -> None:
+        """A Redis that lost its data would else know the workers by their beats, but not what they can do."""
+        now = self._loop.time()
+        if now - self._published >= PUBLISH_S:
+            self._published = now
+            await self._redis.set(keys.CATALOGUE, catalogue(self.settings).to_json(), nx=True)
+
     async def _beat_for_ever(self) -> None:
         away = False
         while True:
             try:
+                await self._publish_if_lost()
                 for job in await self._state.beat(self.member, list(self._stops)):
                     if job in self._stops:
                         self._stops[job].ask()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from redis import Redis as SyncRedis
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.backoff import NoBackoff
-from redis.exceptions import AuthenticationError, RedisError
+from redis.exceptions import RedisError
 from redis.retry import Retry
 
 from staffel_wire.url import shown_url
+from staffel_wire.url import trouble as line_of_trouble
 
 AWAY = (RedisError, OSError)
 """What is raised where Redis does not answer."""
@@ -41,15 +42,10 @@ def connect_sync(url: str, *, retries: int = 1) -> SyncRedis:
 def trouble(url: str) -> str | None:
     """The line that says what is wrong with the Redis there, within 2 s or so; None where it answers."""
     try:
-        client = connect_sync(url, retries=0)
-    except ValueError:
+        with connect_sync(url, retries=0) as client:
+            client.ping()
+    except AWAY as error:
+        return line_of_trouble(shown_url(url), error)
+    except (ValueError, TypeError):  # TypeError: an option in its query that no connection has
         return f"{shown_url(url)} is no Redis URL; write redis://HOST:PORT/0"
-    try:
-        client.ping()
-    except AuthenticationError:
-        return f"Redis at {shown_url(url)} refuses the password; mend STAFFEL_REDIS_URL"
-    except AWAY:
-        return f"Redis does not answer at {shown_url(url)}: start it, or set STAFFEL_REDIS_URL"
-    finally:
-        client.close()
     return None

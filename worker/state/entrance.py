@@ -13,6 +13,7 @@ from staffel_wire.errors import Unavailable
 from staffel_wire.request import Request
 from staffel_wire.scripts import source
 from staffel_wire.submit import arguments
+from staffel_wire.url import shown_url, trouble
 from worker.state.connection import AWAY, connect_sync
 
 Door = Callable[[object, int], Request]
@@ -36,8 +37,7 @@ def enter(url: str, door: Door, job: str, fields: object, expires: float | None)
             keys=[keys.job(job), keys.attempts(job), entry.lane], args=arguments(request, entry, catalogue, message="")
         )
     except AWAY as error:
-        text = f"Redis does not answer ({type(error).__name__}): start it, or set STAFFEL_REDIS_URL"
-        raise Unavailable(text) from None
+        raise Unavailable(trouble(shown_url(url), error)) from None
     return entry
 
 

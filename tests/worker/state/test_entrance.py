@@ -83,5 +83,5 @@ def test_a_redis_that_is_away_is_said_in_one_line(url: str) -> None:
     away = "redis://:hidden@127.0.0.1:1/0"
     with pytest.raises(Unavailable) as caught:
         enter(away, parse, "j", {"prompt": "Why?"}, None)
-    assert str(caught.value) == "Redis does not answer (ConnectionError): start it, or set STAFFEL_REDIS_URL"
+    assert str(caught.value) == "Redis does not answer at redis://127.0.0.1:1/0: start it, or set STAFFEL_REDIS_URL"
     entrance._redis(away).close()
