@@ -19,6 +19,9 @@ MAX_DEADLINE_S = 30 * 86_400.0
 NOT_YET = frozenset({"response_schema", "images", "priority", "idempotency_key", "stream"})
 """Fields of the design that no stage honours yet: refused by name, since an ignored one would be a lie."""
 
+_FIELD = re.compile(r"(messages\.\d{1,9}\.)?[A-Za-z_]\w{0,29}")
+"""What may be a typo is shown; anything else may be a customer's text, and a worker logs what it refuses."""
+
 _DEEPEST = 50
 _LONE = re.compile("[\ud800-\udfff]")
 
@@ -128,7 +131,8 @@ def _line(error: ValidationError) -> str:
 def _sentence(place: str, kind: str, message: str) -> str:
     if kind == "extra_forbidden":
         what, model = ("message", Message) if place.startswith("messages.") else ("request", Request)
-        return f"{cleaned(place)}: not a field of a {what}; there are {', '.join(sorted(model.model_fields))}"
+        shown = place if _FIELD.fullmatch(place) else "a name with other characters"
+        return f"{shown}: not a field of a {what}; there are {', '.join(sorted(model.model_fields))}"
     if kind == "missing":
         return f"{place}: missing"
     text = message.removeprefix("Value error, ").removeprefix("Input ").removesuffix(" or instance of Message").strip()
