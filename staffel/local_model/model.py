@@ -17,6 +17,7 @@ import aiohttp
 
 from staffel.local_model.cores import core_limit
 from staffel.local_model.errors import GenerationFailed, ModelBroken, ModelMissing, RequestRefused
+from staffel.local_model.openmp import load_openmp
 
 # Prompt tokens that llama.cpp evaluates at a stretch. It looks for a cancel only between two stretches: 256 is
 # about one second on a slow core, and no slower than its default of 2048 (measured).
@@ -135,6 +136,7 @@ def _start(file: Path, num_ctx: int, key: str) -> Any:  # noqa: ANN401 - a C++ o
     # llama.cpp's threads wait for each other many times a token. Spinning there, as OpenMP does if not told otherwise,
     # they take the core from the one they wait for: 2 threads beside 1 busy process were 4 times slower (measured).
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    load_openmp()
     try:
         llama = importlib.import_module("xllamacpp")
     except ImportError as error:
