@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import os
 import sys
-from collections.abc import MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,6 +20,7 @@ from config.stages import CLOUD
 from staffel_wire.url import shown_url
 from worker import process
 from worker.consumer import UnackedHeartbeat
+from worker.flower import flower_defaults
 from worker.pool import lane_of, refuse_unfit
 from worker.runtime import Runtime
 from worker.state.connection import trouble
@@ -52,29 +51,6 @@ def _is_redis(url: str) -> bool:
         return parts.scheme in {"redis", "rediss"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
-
-
-def flower_defaults(arguments: Sequence[str], environ: MutableMapping[str, str]) -> None:
-    """Make Flower's buttons work when it is started by hand, on loopback only.
-
-    Without a login Flower answers 401 to its own buttons unless it is told that this is meant; that is safe only
-    where nobody else can reach it, so the address is loopback unless another one was named.
-    """
-    if "flower" not in arguments:
-        return
-    address = environ.setdefault("FLOWER_ADDRESS", "127.0.0.1")
-    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
-        if word.startswith("--address"):
-            address = word.partition("=")[2] or following
-    if _is_loopback(address):
-        environ.setdefault("FLOWER_UNAUTHENTICATED_API", "true")
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return address == "localhost"
 
 
 flower_defaults(sys.argv, os.environ)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import tempfile
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -27,4 +30,15 @@ def command(documents: Path) -> int:
     count exactly the attempts of the ledger.
     """
     with tempfile.TemporaryDirectory(prefix="staffel-demo-") as folder:
-        return asyncio.run(play(Path(folder), documents))
+        return asyncio.run(_until_told_to_stop(play(Path(folder), documents)))
+
+
+async def _until_told_to_stop(work: Coroutine[Any, Any, int]) -> int:
+    """A closed terminal and `kill` end it as Ctrl-C does: in order, with nothing left running."""
+    playing = asyncio.ensure_future(work)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, playing.cancel)
+    try:
+        return await playing
+    except asyncio.CancelledError:
+        return 130

@@ -7,13 +7,12 @@ import json
 import os
 import signal
 import sys
-import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from config.settings import embedded_url
 from staffel.client import Client
@@ -48,19 +47,30 @@ def calls(local: LocalHost) -> int | None:
     """How many calls the small model's own log counts; None where the host keeps none."""
     if not local.ours:
         return None
-    with urllib.request.urlopen(f"{local.url}/api/version", timeout=5) as reply:  # noqa: S310 - an http address
-        return int(json.load(reply)["calls"])
+    return int(_asked(local.url, "/api/version")["calls"])
 
 
 def _pulled(url: str) -> str | None:
-    """The smallest model of a real Ollama."""
+    """The smallest model of a real Ollama that can chat."""
     try:
-        with urllib.request.urlopen(f"{url}/api/tags", timeout=2) as reply:  # noqa: S310 - an http address
-            models = json.load(reply)["models"]
-    except (OSError, urllib.error.URLError, ValueError, KeyError):
+        models = _asked(url, "/api/tags")["models"]
+        names = [str(m.get("model") or m["name"]) for m in sorted(models, key=lambda model: model.get("size", 0))]
+        return next((name for name in names if _chats(url, name)), None)
+    except (OSError, ValueError, KeyError, TypeError):
         return None
-    found = sorted(models, key=lambda model: model.get("size", 0))
-    return str(found[0].get("model") or found[0]["name"]) if found else None
+
+
+def _chats(url: str, model: str) -> bool:
+    """Not so for one that makes embeddings only; an old Ollama tells no capabilities, and is taken at its word."""
+    return "completion" in _asked(url, "/api/show", {"model": model}).get("capabilities", ["completion"])
+
+
+def _asked(url: str, path: str, body: Mapping[str, str] | None = None) -> dict[str, Any]:
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(f"{url}{path}", data, {"Content-Type": "application/json"})  # noqa: S310 - http
+    with urllib.request.urlopen(request, timeout=5) as reply:  # noqa: S310 - an http address
+        found: dict[str, Any] = json.load(reply)
+    return found
 
 
 async def _first_line(process: asyncio.subprocess.Process) -> str:
@@ -87,19 +97,21 @@ async def up(folder: Path, toml: str) -> AsyncIterator[House]:
     """`staffel up` with this configuration, its log in the folder; ready once both lanes are served."""
     config, log = folder / "staffel.toml", folder / "up.log"
     config.write_text(toml)
-    environ = {**os.environ, "STAFFEL_CONFIG": str(config), "STAFFEL_STATE_DIR": str(folder / "state")}
+    # Nobody's own Redis or configuration: its workers would take these jobs, and ours theirs.
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("STAFFEL_")}
+    environ |= {"STAFFEL_CONFIG": str(config), "STAFFEL_STATE_DIR": str(folder / "state")}
     command = [sys.executable, "-m", "staffel.cli", "up", "--no-flower"]
     with log.open("w") as out:
         async with _process("staffel up", command, environ, out, capture=False) as process:
-            url = await _url(process, folder, environ, log)
+            url = await _url(process, folder, log)
             async with Client(url) as client:
                 await _served(client, process, log)
                 yield House(client, environ)
 
 
-async def _url(process: asyncio.subprocess.Process, folder: Path, environ: Mapping[str, str], log: Path) -> str:
+async def _url(process: asyncio.subprocess.Process, folder: Path, log: Path) -> str:
     async with asyncio.timeout(_READY_S):
-        while not (url := environ.get("STAFFEL_REDIS_URL") or embedded_url(folder / "state")):
+        while not (url := embedded_url(folder / "state")):
             _refuse_dead(process, log)
             await asyncio.sleep(0.05)
     return url

@@ -92,11 +92,12 @@ async def _scene(console: Console, client: Client, scene: Scene) -> Mapping[str,
 async def _summaries(console: Console, house: House, folder: Path, documents: Path) -> list[Mapping[str, Any]]:
     console.print(f"\n[bold]{DOCUMENTS.title}[/]: staffel summarize {escape(str(documents))} --chain {DOCUMENTS.name}")
     command = [sys.executable, "-m", "staffel.cli", "summarize", str(documents), "--chain", DOCUMENTS.name]
-    process = await asyncio.create_subprocess_exec(
-        *command, "--json", "--out", str(folder / "summaries"),
-        env=house.environ, limit=10_000_000,
-        stdout=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+    log = folder / "summarize.log"  # its own progress would run into ours
+    with log.open("w") as errors:
+        process = await asyncio.create_subprocess_exec(
+            *command, "--json", "--out", str(folder / "summaries"),
+            env=house.environ, limit=10_000_000, stdout=asyncio.subprocess.PIPE, stderr=errors,
+        )  # fmt: skip
     rows: list[Mapping[str, Any]] = []
     assert process.stdout is not None  # noqa: S101 - it is a pipe
     async for line in process.stdout:
@@ -104,6 +105,8 @@ async def _summaries(console: Console, house: House, folder: Path, documents: Pa
         console.print(f"  {escape(_document(rows[-1]))}")
         console.print(f"    [dim]{escape(' '.join((rows[-1].get('summary') or '').split()))}[/]")
     await process.wait()
+    if not rows:
+        console.print(f"  {escape((log.read_text().strip().splitlines() or ['it said nothing'])[-1])}")
     return rows
 
 

@@ -180,7 +180,7 @@ class House:
             if ended.done() or hurried.done():
                 break
             if place == 0:
-                self._log.say(child.name, f"finishes its calls, for {seconds:g} s at most; Ctrl-C hurries")
+                self._log.say(child.name, f"finishes its calls, for {waits[1]:g} s at most; Ctrl-C hurries")
         hurried.cancel()
         if not ended.done():
             child.kill()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import urllib.error
+import urllib.request
 from typing import Any
 
 import psutil
@@ -13,7 +15,7 @@ from tests.hosts import Outcome
 from tests.nodes import House
 from tests.nodes.flower import Flower
 from tests.nodes.worker import BOTH
-from worker.celery import flower_defaults
+from worker.flower import flower_defaults
 
 pytestmark = pytest.mark.usefixtures("workers")
 
@@ -46,6 +48,27 @@ def test_its_terminate_button(flower: Flower, house: House, client: SyncClient, 
 
     eventually(lambda: house.calls("silent", prompt)[0].outcome is Outcome.ABORTED, "the call is closed")
     eventually(lambda: found(flower, job, "REVOKED"), "Flower says that it was revoked")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://elsewhere.example"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Host": "elsewhere.example"},
+    ],
+)
+def test_a_page_of_another_site_can_press_nothing(flower: Flower, headers: dict[str, str]) -> None:
+    """A browser on this machine shows other sites too: one of them could end a worker, or read an answer."""
+    for path in ("/api/worker/shutdown/cloud@nowhere", "/api/tasks"):
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{flower.port}{path}", headers=headers, data=b"" if "shutdown" in path else None
+        )
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=10)
+        with refused.value as reply:
+            assert reply.code == 403
+            assert "Access-Control-Allow-Origin" not in reply.headers
 
 
 def test_the_pages_open(flower: Flower) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import codecs
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import cast
 
-from worker.failover.provider import Call, End, Fault, Kind, Piece, Provider
+from worker.failover.provider import Call, End, Fault, Kind, Piece, Provider, counted
 
 MAX_TEXT = 8_000_000
 """Characters of an answer that are read at most; a host that sends more is not answering."""
@@ -32,34 +33,68 @@ async def read(provider: Provider, call: Call, budget: float, sink: Sink | None 
     """Ask once and read to the end; never raises for what a host does, only when the caller cancels.
 
     `budget` (s) is the whole attempt's clock. First token and idle clocks are stopped by content alone,
-    so a host that sends blank lines meets them all the same.
+    so a host that sends blank lines meets them all the same. An exception of the provider's is an unreadable reply:
+    one that left this function would leave the job running for ever. The sink's own exceptions do leave it.
     """
     now = asyncio.get_running_loop().time
     started, pieces, size, reply = now(), list[str](), 0, Reply()
-    clocks = _Clocks(call, started, budget)
+    clocks, whole = _Clocks(call, started, budget), _Whole()
     try:
-        async with aclosing(cast("_Stream", provider.stream(call))) as stream:
+        async with aclosing(_chunks(provider, call)) as stream:
             while (chunk := await clocks.next(stream)) is not None:
                 if isinstance(chunk, End):
-                    reply = replace(reply, end=chunk)
+                    reply = replace(reply, end=_credible(chunk))
                     break
                 clocks.heard(now())
                 if reply.first_token_s is None:
                     reply = replace(reply, first_token_s=now() - started)
-                if chunk.text and not chunk.thought:
-                    pieces.append(chunk.text)
-                    size += len(chunk.text)
+                if not chunk.thought and (text := whole.take(chunk.text)):
+                    pieces.append(text)
+                    size += len(text)
                     if size > MAX_TEXT:
                         raise Fault(Kind.UNREADABLE)
                     if sink:
-                        await sink(chunk.text)
+                        await sink(text)
     except Fault as fault:
-        reply = replace(reply, fault=fault)
+        if reply.end is None:  # what fails after the end fails in closing: the answer is whole
+            reply = replace(reply, fault=fault)
     return replace(reply, text="".join(pieces), duration_s=now() - started)
 
 
-class _Stream(AsyncIterator[Piece | End]):
-    async def aclose(self) -> None: ...
+_Stream = AsyncGenerator[Piece | End, None]
+
+
+async def _chunks(provider: Provider, call: Call) -> _Stream:
+    try:
+        async with aclosing(cast("_Stream", provider.stream(call))) as stream:
+            async for chunk in stream:
+                yield chunk
+    except Fault:
+        raise
+    except Exception as error:
+        raise Fault(Kind.UNREADABLE) from error
+
+
+def _credible(end: End) -> End:
+    usage = end.usage
+    return (
+        end
+        if usage is None
+        else replace(end, usage=counted(usage.input_tokens, usage.output_tokens, usage.reasoning_tokens))
+    )
+
+
+class _Whole:
+    """Text in whole characters: JSON can spell half of one, which nothing can print or store.
+
+    Two halves that come in two pieces are joined, a lone one is replaced, and one at the very end is dropped.
+    """
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-16-le")("replace")
+
+    def take(self, text: str) -> str:
+        return self._decoder.decode(text.encode("utf-16-le", "surrogatepass"))
 
 
 class _Clocks:

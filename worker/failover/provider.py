@@ -62,6 +62,20 @@ class End:
     usage: Usage | None = None
 
 
+_MOST_TOKENS = 2**53
+"""Beyond it a number is no longer exact everywhere it is stored, and no host has counted so far."""
+
+
+def counted(input_tokens: object, output_tokens: object, reasoning_tokens: object = None) -> Usage | None:
+    """A host's own counts, 0 for one that it does not give; None where any of them is no credible number.
+
+    A count that nobody can believe makes the usage unknown; it never costs the answer it came with.
+    """
+    tokens = [0 if given is None else given for given in (input_tokens, output_tokens, reasoning_tokens)]
+    exact = [count for count in tokens if type(count) is int and 0 <= count < _MOST_TOKENS]
+    return Usage(*exact) if len(exact) == len(tokens) else None
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One request for one stage; `max_output_tokens` is always set."""

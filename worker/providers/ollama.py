@@ -18,10 +18,9 @@ import httpx
 import ollama
 
 from config.stages import Stage
-from worker.failover.attempt import Usage
-from worker.failover.provider import Call, End, Fault, Kind, Piece
+from worker.failover.provider import Call, End, Fault, Kind, Piece, counted
 from worker.providers.replies import error_words, failed
-from worker.providers.transport import OK, client_arguments, fault_of, lines
+from worker.providers.transport import OK, client_arguments, error_body, fault_of, lines
 
 
 class Ollama:
@@ -35,7 +34,7 @@ class Ollama:
             client = _inner(self._client(call.stage))
             async with client.stream("POST", "/api/chat", json=payload(call)) as response:
                 if response.status_code != OK:
-                    body = (await response.aread()).decode("utf-8", "replace")
+                    body = await error_body(response)
                     raise failed(response.status_code, response.headers, body, time.time())
                 async for line in lines(response):
                     for chunk in _chunks(line):
@@ -68,17 +67,17 @@ def _inner(client: ollama.AsyncClient) -> httpx.AsyncClient:
 def payload(call: Call) -> dict[str, Any]:
     """The body of one call, a request's own params on top of the stage's.
 
-    None of them reaches `truncate`, `num_ctx` or `num_predict`: another window would load the model anew, and without
-    a limit an answer may never end.
+    None of them reaches the model, the messages, `truncate`, `num_ctx` or `num_predict`: another window would load the
+    model anew, and without a limit an answer may never end.
     """
     request, stage = call.request, call.stage
     return {
-        "model": stage.model,
-        "messages": list(request.messages),
         "think": request.reasoning if request.reasoning not in {None, "none"} else False,
         "keep_alive": stage.keep_alive,
         **stage.params,
         **request.params.get(stage.name, {}),
+        "model": stage.model,
+        "messages": list(request.messages),
         "truncate": False,
         "options": _options(call),
         "stream": True,
@@ -98,19 +97,27 @@ def _options(call: Call) -> Any:  # noqa: ANN401 - whatever a caller put there, 
 
 
 def _chunks(line: str) -> list[Piece | End]:
+    """What one line says; only what an answer is made of is looked at.
+
+    The package's own `ChatResponse` refuses the whole line for a date or a counter of another shape.
+    """
     if not line.strip():
         return []
     part = json.loads(line)
+    if not isinstance(part, Mapping):
+        raise Fault(Kind.UNREADABLE)
     if part.get("error"):
         code, text = error_words(part)
         raise Fault(Kind.IN_STREAM, code=code, text=text)
-    reply = ollama.ChatResponse(**part)
+    message = part.get("message")
+    if not isinstance(message, Mapping) or not isinstance(content := message.get("content") or "", str):
+        raise Fault(Kind.UNREADABLE)
     chunks: list[Piece | End] = []
-    if reply.message.thinking:
+    if message.get("thinking"):
         chunks.append(Piece(thought=True))
-    if reply.message.content:
-        chunks.append(Piece(reply.message.content))
-    if reply.done:
-        usage = Usage(reply.prompt_eval_count or 0, reply.eval_count or 0)
-        chunks.append(End(reply.done_reason or "", usage))
+    if content:
+        chunks.append(Piece(content))
+    if part.get("done") in (True, "true"):
+        usage = counted(part.get("prompt_eval_count"), part.get("eval_count"))
+        chunks.append(End(str(part.get("done_reason") or ""), usage))
     return chunks

@@ -13,12 +13,15 @@ import httpx
 
 from config.stages import Stage
 from worker.failover.attempt import Usage
-from worker.failover.provider import Call, End, Fault, Kind, Piece
+from worker.failover.provider import Call, End, Fault, Kind, Piece, counted
 from worker.providers.replies import error_words, failed
-from worker.providers.transport import OK, client_arguments, fault_of, lines
+from worker.providers.transport import OK, client_arguments, error_body, fault_of, lines, texts
 
 _DRAIN_S = 0.05
 """After the end mark the body's own end is awaited this long, so that the connection can be used again."""
+
+
+_NEVER_PARAMS = frozenset({"max_tokens", "max_completion_tokens", "n"})
 
 
 class OpenAI:
@@ -33,7 +36,7 @@ class OpenAI:
                 "POST", f"{call.stage.base_url}/chat/completions", json=payload(call), headers=_headers(call.stage)
             ) as response:
                 if response.status_code != OK:
-                    body = (await response.aread()).decode("utf-8", "replace")
+                    body = await error_body(response)
                     raise failed(response.status_code, response.headers, body, time.time())
                 async for chunk in _chunks(response):
                     yield chunk
@@ -53,13 +56,16 @@ class OpenAI:
 
 
 def payload(call: Call) -> dict[str, Any]:
-    """The body of one call; a request's own params for this stage go on top of the stage's."""
+    """The body of one call; a request's own params for this stage go on top of the stage's.
+
+    None of them reaches the model, the messages, the output limit in either spelling, or the number of answers:
+    each of these is what the stage is for, or what bounds its cost.
+    """
     request, stage = call.request, call.stage
-    body: dict[str, Any] = {
+    ours: dict[str, Any] = {
         "model": stage.model,
         "messages": list(request.messages),
         "stream": True,
-        "stream_options": {"include_usage": True},
         _limit_name(stage): call.max_output_tokens,
     }
     optional = {
@@ -68,8 +74,10 @@ def payload(call: Call) -> dict[str, Any]:
         "seed": request.seed,
         "reasoning_effort": request.reasoning if request.reasoning != "none" else None,
     }
+    body: dict[str, Any] = {"stream_options": {"include_usage": True}}
     body |= {name: value for name, value in optional.items() if value is not None}
-    return {**body, **stage.params, **request.params.get(stage.name, {}), "stream": True}
+    body |= {**stage.params, **request.params.get(stage.name, {})}
+    return {name: value for name, value in body.items() if name not in _NEVER_PARAMS} | ours
 
 
 def _limit_name(stage: Stage) -> str:
@@ -86,7 +94,7 @@ async def _chunks(response: httpx.Response) -> AsyncIterator[Piece | End]:
     reading = _Reading()
     found = lines(response)
     if "json" in response.headers.get("content-type", ""):
-        reading.take(_parsed("".join([part async for part in response.aiter_text()])))
+        reading.take(_parsed("".join([part async for part in texts(response)])))
         for piece in reading.pieces():
             yield piece
     else:
@@ -140,7 +148,10 @@ class _Reading:
             raise Fault(Kind.IN_STREAM, code=code, text=text)
         if isinstance(usage := chunk.get("usage"), Mapping):
             self._usage = _usage(usage)
-        for choice in chunk.get("choices") or ():
+        for place, choice in enumerate(chunk.get("choices") or ()):
+            index = choice.get("index")
+            if (place if index is None else index) not in (0, "0"):
+                continue  # another answer to the same question, which nobody asked for
             delta = choice.get("delta") or choice.get("message") or {}
             self._hear(delta)
             if choice.get("finish_reason"):
@@ -162,10 +173,7 @@ class _Reading:
         return None if self._finish is None else End(self._finish, self._usage)
 
 
-def _usage(usage: Mapping[str, Any]) -> Usage:
-    details = usage.get("completion_tokens_details") or {}
-    return Usage(
-        int(usage.get("prompt_tokens") or 0),
-        int(usage.get("completion_tokens") or 0),
-        int(details.get("reasoning_tokens") or 0),
-    )
+def _usage(usage: Mapping[str, Any]) -> Usage | None:
+    details = usage.get("completion_tokens_details")
+    thought = details.get("reasoning_tokens") if isinstance(details, Mapping) else None
+    return counted(usage.get("prompt_tokens"), usage.get("completion_tokens"), thought)

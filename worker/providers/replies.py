@@ -39,7 +39,7 @@ def error_words(found: object) -> tuple[str, str]:
         if isinstance(inner, str) and inner.lstrip().startswith("{"):
             return words(inner)
         if isinstance(inner, Mapping):
-            code = f"{inner.get('code') or ''} {inner.get('type') or ''}".strip()
+            code = f"{inner.get('code') or ''} {inner.get('type') or ''}".strip()[:2000]
             return code, str(inner.get("message") or "")[:2000]
         return "", str(inner)[:2000]
     return "", str(found)[:2000]
@@ -54,7 +54,7 @@ def retry_after(value: str | None, now: float) -> float | None:
     except ValueError:
         try:
             seconds = parsedate_to_datetime(value).astimezone(UTC).timestamp() - now
-        except ValueError:
+        except (ValueError, OverflowError):  # the last day of the calendar, west of Greenwich
             return None
     if not math.isfinite(seconds) or seconds < 0:
         return None

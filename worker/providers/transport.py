@@ -1,11 +1,15 @@
 """httpx over aiohttp, with the right exceptions, no cookies, no redirects and a bound on every body.
 
+A reply is asked for as it is, and one that is packed all the same is unreadable: half a megabyte of it may become
+half a gigabyte of memory, whatever bound there is on what comes off the socket.
+
 httpx alone burns 25 ms of CPU a request once 100 share a pool (encode/httpx#3215); over aiohttp it is 1 ms. That
 transport tells a refused connection as a connect timeout, so the exceptions are mapped again here, from their cause.
 """
 
 from __future__ import annotations
 
+import codecs
 import urllib.request
 from collections.abc import AsyncIterator
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -33,10 +37,13 @@ class BodyTooLong(httpx.DecodingError):
 
 
 class _Stream(httpx.AsyncByteStream):
-    def __init__(self, inner: httpx.AsyncByteStream) -> None:
+    def __init__(self, inner: httpx.AsyncByteStream, encoding: str) -> None:
         self._inner = inner
+        self._encoding = encoding
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._encoding not in {"", "identity"}:
+            raise httpx.DecodingError("a body in an encoding that was not asked for")
         read = 0
         try:
             async for chunk in self._inner:
@@ -70,11 +77,13 @@ class Transport(AiohttpTransport):
         )
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        request.headers["accept-encoding"] = "identity"
         try:
             response = await super().handle_async_request(request)
         except (httpx.TransportError, aiohttp.ClientError) as error:
             raise _mapped(error) from error
-        response.stream = _Stream(cast("httpx.AsyncByteStream", response.stream))
+        encoding = response.headers.get("content-encoding", "").strip().lower()
+        response.stream = _Stream(cast("httpx.AsyncByteStream", response.stream), encoding)
         return response
 
 
@@ -113,10 +122,32 @@ def client_arguments(stage: Stage) -> dict[str, object]:
     }
 
 
+async def texts(response: httpx.Response) -> AsyncIterator[str]:
+    """The characters of a body as they come, without a mark at its start.
+
+    Always UTF-8, whatever its head says: event streams and JSON know nothing else.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
+    async for chunk in response.aiter_raw():
+        yield decoder.decode(chunk)
+    yield decoder.decode(b"", final=True)
+
+
+async def error_body(response: httpx.Response) -> str:
+    """What a reply with an error status says, as far as it can be read; its status counts in any case."""
+    found: list[str] = []
+    try:
+        async for text in texts(response):
+            found.append(text)  # noqa: PERF401 - what came before the error is kept
+    except httpx.DecodingError:
+        pass
+    return "".join(found)
+
+
 async def lines(response: httpx.Response) -> AsyncIterator[str]:
     """The lines of a body as they come; httpx's own also break at U+2028 and the like, which JSON may hold."""
     begun: list[str] = []
-    async for text in response.aiter_text():
+    async for text in texts(response):
         *ends, rest = text.split("\n")
         for end in ends:
             yield "".join([*begun, end]).removesuffix("\r")

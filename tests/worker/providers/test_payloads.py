@@ -104,6 +104,18 @@ def test_a_requests_own_params_go_on_top_of_the_stages() -> None:
     assert openai.payload(call(of, params=own)) == {**OPENAI, "top_p": 0.2, "user": "u"}
 
 
+@pytest.mark.parametrize("base_url", ["http://h/v1", "https://api.openai.com/v1"])
+def test_no_param_reaches_what_a_stage_of_openai_is_for(base_url: str) -> None:
+    """A request could pick a dearer model, other messages, ten answers, or no limit by the limit's other spelling."""
+    bad = {"model": "dear", "messages": [], "max_tokens": 9999, "max_completion_tokens": 9999, "stream": False, "n": 10}
+    plain = openai.payload(call(stage("openai", base_url=base_url)))
+    assert openai.payload(call(stage("openai", base_url=base_url), params={"s": bad})) == plain
+    assert openai.payload(call(stage("openai", base_url=base_url, params={**bad, "user": "u"}))) == {
+        **plain,
+        "user": "u",
+    }
+
+
 def test_params_of_ollama_reach_its_options_too() -> None:
     """Those of stage and request are merged one by one: the request's replaced all of the stage's."""
     of = stage("ollama", params={"keep_alive": "5m", "options": {"top_k": 1, "top_p": 0.1}})
@@ -115,7 +127,8 @@ def test_params_of_ollama_reach_its_options_too() -> None:
 
 def test_no_param_reaches_what_keeps_ollama_in_order() -> None:
     """A request's could cut its prompt, load the model anew for a window of its own, or ask for an endless answer."""
-    own = {"s": {"truncate": True, "stream": False, "options": {"num_ctx": 65_536, "num_predict": -1}}}
+    other = {"model": "large", "messages": []}
+    own = {"s": {**other, "truncate": True, "stream": False, "options": {"num_ctx": 65_536, "num_predict": -1}}}
     assert ollama.payload(call(stage("ollama"), params=own)) == OLLAMA
 
 

@@ -27,6 +27,7 @@ NOW = 1_700_000_000.0
         (format_datetime(datetime.fromtimestamp(NOW + 10, UTC)), 10),
         ("Tue, 14 Nov 2023 22:13:00 GMT", None),
         ("Fri, 31 Dec 9999 23:59:59 GMT", MAX_RETRY_AFTER_S),
+        ("Fri, 31 Dec 9999 23:59:59 -2300", None),
         ("1e99", MAX_RETRY_AFTER_S),
         ("inf", None),
         ("nan", None),
@@ -40,7 +41,7 @@ NOW = 1_700_000_000.0
     ],
 )
 def test_retry_after_is_seconds_or_a_date(value: str | None, seconds: float | None) -> None:
-    """Nothing that a host writes there is believed beyond a day, and nothing raises."""
+    """Nothing that a host writes there is believed beyond a day, and nothing raises: the calendar's end did."""
     assert retry_after(value, NOW) == seconds
 
 
