@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,11 @@ NOT_ENFORCED = (
     "cold_load_timeout",
 )  # fmt: skip
 """Keys that are checked but do nothing yet; `staffel check` says so for each one that is written."""
+
+_KEY = re.compile(r"[\x21-\x7e]+")
+"""What an HTTP header can carry as a key."""
+
+_TOO_DEEP = "is nested too deeply to be read"
 
 
 class General(Table):
@@ -54,10 +60,16 @@ def load(path: Path, overrides: Mapping[str, Any], environ: Mapping[str, str]) -
         ) from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(source, [Problem("", f"is not TOML: {error}")]) from None
+    except ValueError:  # a number that Python refuses to read for its length
+        raise ConfigError(source, [Problem("", "holds a number that is far too long")]) from None
+    except RecursionError:
+        raise ConfigError(source, [Problem("", _TOO_DEEP)]) from None
     try:
         return _Reading(source, merged(raw, overrides), environ).result()
     except ConfigError as error:
         raise ConfigError(source, [blamed(problem, raw, overrides) for problem in error.problems]) from None
+    except RecursionError:
+        raise ConfigError(source, [Problem("", _TOO_DEEP)]) from None
 
 
 class _Reading:
@@ -68,6 +80,7 @@ class _Reading:
         self.problems: list[Problem] = []
         self.tables: dict[str, StageTable] = {}
         self.rings: set[frozenset[str]] = set()
+        self.plans: dict[str, tuple[str, ...]] = {}
         self.raw_stages = self._table(raw, "stages")
         self.raw_chains = self._table(raw, "chains")
         self.general, found = checked(General, raw, "", beside=("stages", "chains"))
@@ -112,11 +125,15 @@ class _Reading:
     def _key(self, table: StageTable, path: str) -> str | None:
         if table.api_key_env is None:
             return None
+        # A key pasted here by mistake may look like a name, but for its small letters.
+        shown = table.api_key_env if table.api_key_env.isupper() else "named here"
         if not (key := self.environ.get(table.api_key_env, "").strip()):
-            # A key pasted here by mistake may look like a name, but for its small letters.
-            shown = table.api_key_env if table.api_key_env.isupper() else "named here"
             text = f"the variable {shown} is not set; set it, or name the one that holds the key"
             self.problems.append(Problem(f"{path}.api_key_env", text))
+        elif not _KEY.fullmatch(key):
+            text = f"the variable {shown} holds no key: a key has no blanks, no line breaks and only ASCII characters"
+            self.problems.append(Problem(f"{path}.api_key_env", text))
+            return None
         return key or None
 
     def _chains(self) -> dict[str, Chain]:
@@ -128,28 +145,53 @@ class _Reading:
                 self.problems.append(Problem(path, "a stage has this name too; give the chain another"))
             value, found = checked(ChainTable, table, path)
             self.problems += found
-            plan = tuple(dict.fromkeys(self._flat(name, path, ())))
+            plan = self._plan(name)
             if value is not None:
                 chains[name] = Chain(name, plan, value.deadline)
                 self._reserves(chains[name], path)
         return chains
 
-    def _flat(self, name: str, path: str, above: tuple[str, ...]) -> Iterator[str]:
-        """The stages of a chain, chains in it unrolled; a ring of chains is a problem, told once."""
-        if name in above:
-            ring = above[above.index(name) :]
-            if frozenset(ring) not in self.rings:
-                self.rings.add(frozenset(ring))
-                self.problems.append(Problem(path, f"a ring: {' -> '.join((*ring, name))}; take one link out"))
-            return
-        for place, item in enumerate(self._links(name)):
-            if item in self.raw_stages:
-                yield item
-            elif item in self.raw_chains:
-                yield from self._flat(item, f"chains.{name}.stages.{place}", (*above, name))
+    def _plan(self, name: str) -> tuple[str, ...]:
+        """The stages of a chain, chains in it unrolled, each chain once however many name it.
+
+        A walk with a path of its own instead of a recursion: a file may stack more chains than Python does calls.
+        """
+        if name in self.plans:
+            return self.plans[name]
+        path = {name: enumerate(self._links(name))}
+        found: dict[str, list[str]] = {name: []}
+        while path:
+            here = next(reversed(path))
+            for place, item in path[here]:
+                if self._is_new(item) and item not in path:
+                    path[item], found[item] = enumerate(self._links(item)), []
+                    break
+                found[here] += self._link(item, f"chains.{here}.stages.{place}", path)
             else:
-                known = [*self.raw_stages, *self.raw_chains]
-                self._once(Problem(f"chains.{name}.stages.{place}", no_such(item, known)))
+                del path[here]
+                self.plans[here] = tuple(dict.fromkeys(found[here]))
+                if path:
+                    found[next(reversed(path))] += self.plans[here]
+        return self.plans[name]
+
+    def _is_new(self, name: str) -> bool:
+        return name in self.raw_chains and name not in self.raw_stages and name not in self.plans
+
+    def _link(self, item: str, place: str, path: Iterable[str]) -> Sequence[str]:
+        """The stages behind one name of a chain; a ring of chains is a problem, told once, and so is nobody's name."""
+        if item in self.raw_stages:
+            return (item,)
+        if item in self.plans:
+            return self.plans[item]
+        if item not in self.raw_chains:
+            self._once(Problem(place, no_such(item, [*self.raw_stages, *self.raw_chains])))
+            return ()
+        above = list(path)
+        ring = above[above.index(item) :]
+        if frozenset(ring) not in self.rings:
+            self.rings.add(frozenset(ring))
+            self.problems.append(Problem(place, f"a ring: {' -> '.join((*ring, item))}; take one link out"))
+        return ()
 
     def _links(self, name: str) -> list[str]:
         """What a chain names, as far as it can be read: a chain with a mistake is still walked for others."""

@@ -72,6 +72,11 @@ def environment() -> Environment:
         # The only one that names its field in words alone.
         name = next((name for name in Environment.model_fields if f'"{name}"' in str(error)), "")
         raise ConfigError("the environment", [Problem(_variable(name), "must be JSON, or left out")]) from None
+    except RecursionError:
+        # The reader of JSON gave up, which does not say on whose value.
+        named = {key.upper(): value for key, value in os.environ.items() if key.upper().startswith("STAFFEL_")}
+        deepest = max(named, key=lambda name: sum(map(named[name].count, "[{")))
+        raise ConfigError("the environment", [Problem(deepest, "is nested too deeply to be read")]) from None
 
 
 def _variable(*place: object) -> str:
@@ -81,12 +86,21 @@ def _variable(*place: object) -> str:
 def settings(config: Path | None = None) -> Settings:
     """Read everything once; raises `ConfigError` with all that is wrong."""
     env = environment()
-    read = load(config or env.config.expanduser(), env.overrides(), os.environ)
+    read = load(config or at_home(env.config, "config"), env.overrides(), os.environ)
     return Settings(redis_url(env), state_dir(env), read.general, read.stages, read.chains, read.notes)
 
 
 def state_dir(env: Environment) -> Path:
-    return env.state_dir.expanduser()
+    return at_home(env.state_dir, "state_dir")
+
+
+def at_home(path: Path, name: str) -> Path:
+    """The path with its `~` replaced; raises `ConfigError` naming the variable where nobody has that home."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        text = f"there is no home folder for {path.parts[0]}; write the whole path"
+        raise ConfigError("the environment", [Problem(_variable(name), text)]) from None
 
 
 def redis_url(env: Environment) -> str:

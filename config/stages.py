@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -92,6 +93,15 @@ class StageTable(Table):
             raise ValueError(NAMES)
         return value
 
+    @field_validator("params")
+    @classmethod
+    def _sendable(cls, value: dict[str, Any]) -> dict[str, Any]:
+        try:
+            json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+        except (TypeError, ValueError, RecursionError):
+            raise ValueError("must hold only what JSON can: no date or time, no nan or inf, not too deep") from None
+        return value
+
     @field_validator("keep_alive", mode="before")
     @classmethod
     def _duration(cls, value: object) -> object:
@@ -120,9 +130,10 @@ def address_of(base_url: str) -> tuple[str, int] | None:
     try:
         parts = urlsplit(base_url)
         port = parts.port or _PORTS[parts.scheme]
-    except (ValueError, KeyError):
+        name = parts.hostname
+        (name or "").encode("idna")  # as the look-up of an address does: no empty part, none over 63 letters
+    except (ValueError, KeyError):  # UnicodeError is a ValueError
         return None
-    name = parts.hostname
     return (_HERE if name in _THIS_MACHINE else name, port) if name else None
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import io
 import json
 import os
+import re
 import sys
+import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +31,12 @@ COMMANDS = {
     "local-model": "run a small local model behind Ollama's API",
     "demo": "all of it on real input",
 }
+
+_NOT_WRITTEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
+"""What a write to stdout can meet, besides a reader that has gone."""
+
+_TERMINAL_CODES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_HALVES = re.compile(r"[\ud800-\udfff]")
 
 
 class _Lazy(click.Group):
@@ -55,11 +66,17 @@ def group() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one command and end the process with its exit code; nothing that goes wrong is shown as a traceback."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A lone half of a character cannot be written as UTF-8; as `\\udcff` it can, and is still right in JSON.
+        sys.stdout.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
 def run(arguments: list[str]) -> int:
-    """The exit code of a command line: 0 answered, 2 usage or configuration, 3 to 6 and 130 as the job ended."""
+    """The exit code of a command line: 0 answered, 2 usage or configuration, 3 to 6 and 130 as the job ended.
+
+    1 where the output cannot be written, and for a mistake of ours: whatever it is, it is told in one line.
+    """
     try:
         found = group.main(arguments, prog_name="staffel", standalone_mode=False)
     except click.ClickException as error:
@@ -69,16 +86,45 @@ def run(arguments: list[str]) -> int:
     except StaffelError as error:
         return told(str(error), error.exit_code, arguments, error)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return _forget_output()
+    except OSError as error:
+        if error.errno not in _NOT_WRITTEN or error.filename is not None:
+            return told(_unforeseen(error, arguments), 1, arguments)
+        _forget_output()
+        return told(f"the output cannot be written: {(error.strerror or 'no reason given').lower()}", 1, [])
+    except Exception as error:  # noqa: BLE001 - the last net: a traceback helps nobody who types a command
+        return told(_unforeseen(error, arguments), 1, arguments)
     return found if isinstance(found, int) else 0
+
+
+def _forget_output() -> int:
+    """Let what is still in stdout's buffer go nowhere, else Python complains about it at its end."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1
+
+
+def _unforeseen(error: Exception, arguments: list[str]) -> str:
+    """One line for an error that nobody thought of; its own text may quote a prompt, a key or a URL."""
+    name = next((f"staffel {argument}" for argument in arguments if argument in COMMANDS), "staffel")
+    frame = traceback.extract_tb(error.__traceback__, limit=-1)[0]
+    place = f"{Path(frame.filename).name}, line {frame.lineno}"
+    what = f"{type(error).__name__} in {place}"
+    return f"{name} could not go on: {what}; this is a mistake of ours, please report it"
+
+
+def plain(text: str) -> str:
+    """Text of somebody else as a terminal may show it: no control characters but newline and tab, no half ones."""
+    return _HALVES.sub("\ufffd", _TERMINAL_CODES.sub("", text))
 
 
 def told(text: str, code: int, arguments: list[str], error: StaffelError | None = None) -> int:
     """Say what went wrong: a line on stderr, and with --json one object on stdout."""
-    click.echo(text, err=True)
+    with suppress(OSError):
+        click.echo(plain(text), err=True)
     if "--json" in arguments and (error is None or error.job is None):
-        click.echo(json.dumps({"error": text, "exit_code": code}))
+        with suppress(OSError):
+            click.echo(json.dumps({"error": text, "exit_code": code}))
     return code
 
 

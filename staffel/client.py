@@ -26,6 +26,7 @@ from staffel_wire.request import Request, parse
 from staffel_wire.submit import arguments
 
 _CATALOGUE_S = 10.0
+_LONGEST_ID = 200
 
 
 class Client:
@@ -40,7 +41,7 @@ class Client:
         if not found:
             raise Unavailable("no Redis: give Client a URL, or set STAFFEL_REDIS_URL")
         self._connection = Connection(found)
-        self._waiting = Waiting(self._poll)
+        self._waiting = Waiting(self._poll, lambda: self._connection.met)
         self._catalogue: tuple[float, Catalogue] | None = None
 
     async def __aenter__(self) -> Self:
@@ -78,8 +79,8 @@ class Client:
 
         `job` chooses the id: one that is known already is joined, and with `again` asked anew if it ended unanswered.
         """
+        job = _id(job or str(uuid.uuid4()))
         parsed, entry, catalogue = await self._planned(request, fields)
-        job = job or str(uuid.uuid4())
         await self._connection.script(
             "submit",
             [keys.job(job), keys.attempts(job), entry.lane],
@@ -107,7 +108,7 @@ class Client:
     async def wait(self, job: str, *, cancel_with_me: bool = False) -> Answer:
         """Wait for a job's end; any number may wait, each for any job, and each gets it."""
         try:
-            seen = await self._waiting.until(job, lambda seen: seen.status in ENDED or seen.status == "unknown")
+            seen = await self._waiting.until(_id(job), lambda seen: seen.status in ENDED or seen.status == "unknown")
         except asyncio.CancelledError:
             if cancel_with_me:
                 await self._cancel_with_me(job)
@@ -123,7 +124,7 @@ class Client:
 
     async def show(self, job: str) -> dict[str, Any]:
         """The job as it stands, its attempts too; while it runs and after."""
-        (record, ledger), now = await self._connection.script("look", [keys.job(job), keys.attempts(job)], [""])
+        (record, ledger), now = await self._connection.script("look", [keys.job(_id(job)), keys.attempts(job)], [""])
         shown = as_object(job, pairs(record), pairs(ledger), now)
         if shown["status"] == "unknown" and not shown["attempts"]:
             raise Invalid(f"there is no job {job}; it was never submitted here, or its time to live is over")
@@ -134,6 +135,7 @@ class Client:
 
         The state is `cancelled`, `cancelling` (its worker is closing the call) or the end that it already had.
         """
+        _id(job)
         catalogue = await self.catalogue(needed=False)
         state = await self._connection.script(
             "cancel",
@@ -171,7 +173,7 @@ class Client:
 
     async def watch(self, job: str) -> Seen:
         """One look at a job's status and lane, shared with everyone who waits."""
-        return await self._waiting.until(job, lambda _: True)
+        return await self._waiting.until(_id(job), lambda _: True)
 
     async def _poll(self, jobs: list[str]) -> tuple[frozenset[str], list[Seen]]:
         catalogue = self._catalogue[1] if self._catalogue else Catalogue({})
@@ -181,6 +183,13 @@ class Client:
         alive = frozenset(lanes)
         seen = [Seen(status, lane, served=lane in alive) for status, lane in zip(flat[::2], flat[1::2], strict=True)]
         return alive, seen
+
+
+def _id(job: object) -> str:
+    """The id, if it can be part of a key, a message and a line on a terminal; else raises `Invalid`."""
+    if not isinstance(job, str) or not job.isprintable() or not 0 < len(job) <= _LONGEST_ID:
+        raise Invalid(f"job: an id is printable text of 1 to {_LONGEST_ID} characters")
+    return job
 
 
 def _mapping(request: object) -> Mapping[str, Any]:

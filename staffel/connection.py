@@ -10,11 +10,11 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import AuthenticationError, NoScriptError, RedisError, ResponseError
+from redis.exceptions import NoScriptError, RedisError
 
 from staffel.errors import Unavailable
 from staffel_wire.scripts import source
-from staffel_wire.url import shown_url
+from staffel_wire.url import shown_url, trouble
 
 _TIMEOUT_S = 3.0
 """What any call may take, the wait for its turn and a second attempt included."""
@@ -25,6 +25,8 @@ class Connection:
 
     def __init__(self, url: str) -> None:
         self.shown = shown_url(url)
+        self.met = False
+        """Whether Redis ever answered here."""
         try:
             # No socket timeout: redis-py would wrap each write in wait_for(), which on Python 3.11 swallows a
             # cancel that comes at the same moment (cpython#86296). The clock is `_my_turn`'s.
@@ -33,8 +35,10 @@ class Connection:
                 socket_connect_timeout=_TIMEOUT_S, client_name="staffel-client",
                 retry=Retry(NoBackoff(), 1),
             )  # fmt: skip
-        except ValueError as error:
-            raise Unavailable(f"{self.shown} is no Redis URL ({error}); write redis://HOST:PORT/0") from None
+            # What stands after a `?` is looked at only when there is a connection to be made.
+            self._redis.connection_pool.make_connection()  # type: ignore[no-untyped-call]
+        except (ValueError, TypeError, AttributeError, RedisError):  # their texts may quote the password
+            raise Unavailable(f"{self.shown} is no Redis URL; write redis://HOST:PORT/0") from None
         self._turn = asyncio.Lock()
         self._digests: dict[str, str] = {}
 
@@ -58,15 +62,9 @@ class Connection:
         try:
             async with asyncio.timeout(_TIMEOUT_S), self._turn:
                 yield
+            self.met = True
         except (RedisError, OSError) as error:
-            raise self._away(error) from None
-
-    def _away(self, error: Exception) -> Unavailable:
-        if isinstance(error, AuthenticationError):
-            return Unavailable(f"Redis at {self.shown} refuses the password; mend STAFFEL_REDIS_URL")
-        if isinstance(error, ResponseError):  # the rest of its text may quote what it was sent
-            return Unavailable(f"Redis at {self.shown} refuses: {str(error).partition(',')[0][:80]}")
-        return Unavailable(f"Redis does not answer at {self.shown}: start it, or set STAFFEL_REDIS_URL")
+            raise Unavailable(trouble(self.shown, error)) from None
 
     async def close(self) -> None:
         await self._redis.aclose()

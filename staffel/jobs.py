@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from staffel.answer import Answer
-from staffel.cli import config_option, json_option
+from staffel.cli import config_option, json_option, plain
 from staffel.client import Client
 from staffel.errors import Invalid, StaffelError, Unavailable
 from staffel_wire.record import story
@@ -59,7 +59,12 @@ def request_of(text: str | None, whole: str | None, options: Mapping[str, Any]) 
 
 
 def _stdin() -> str:
-    return sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+    if sys.stdin is None:
+        raise Invalid("stdin is closed; give the text as an argument, or through a pipe")
+    try:
+        return sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+    except OSError as error:
+        raise Invalid(f"stdin cannot be read: {(error.strerror or 'no reason given').lower()}") from None
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -67,6 +72,8 @@ def _object(text: str) -> dict[str, Any]:
         found = json.loads(text)
     except ValueError as error:
         raise Invalid(f"--request: not JSON: {error}") from None
+    except RecursionError:
+        raise Invalid("--request: not JSON that can be read: nested too deeply") from None
     if not isinstance(found, dict):
         raise Invalid("--request: must be an object with a prompt or messages")
     return found
@@ -124,10 +131,10 @@ def print_answer(answer: Answer, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(answer.shown, ensure_ascii=False))
         return
-    click.echo(answer.text.strip())
+    click.echo(plain(answer.text).strip())
     cost = "" if not answer.cost_usd else f", {answer.cost_usd:.4f} USD"
     cut = ", cut off at its longest" if answer.truncated else ""
-    click.echo(f"-- {story(answer.attempts)}; {answer.duration_s:.1f} s in all{cost}{cut}", err=True)
+    click.echo(plain(f"-- {story(answer.attempts)}; {answer.duration_s:.1f} s in all{cost}{cut}"), err=True)
 
 
 async def object_of(client: Client, error: StaffelError) -> dict[str, Any] | None:
@@ -141,10 +148,12 @@ async def answered_or_shown(client: Client, job: str, *, as_json: bool) -> int:
     """Wait and print: the answer, or with --json the object of a job that ended without one; the exit code."""
     try:
         print_answer(await wait(client, job), as_json=as_json)
+    except Unavailable as error:
+        raise Unavailable(f"{error}; job {job} goes on without you: `staffel wait {job}` brings its answer") from None
     except StaffelError as error:
         if error.job is None:
             raise
-        click.echo(str(error), err=True)
+        click.echo(plain(str(error)), err=True)
         if as_json and (shown := await object_of(client, error)):
             click.echo(json.dumps(shown, ensure_ascii=False))
         return error.exit_code

@@ -6,6 +6,7 @@ import click
 
 from config.problems import ConfigError
 from config.settings import environment, redis_url
+from staffel.cli import plain
 from staffel.errors import StaffelError, Unavailable
 from staffel_wire.url import shown_url
 
@@ -26,5 +27,5 @@ def found(*, quiet: bool = False) -> str:
     if not url:
         raise Unavailable("no Redis: set STAFFEL_REDIS_URL, or start everything here with `staffel up`")
     if not quiet:
-        click.echo(f"Redis: {shown_url(url)}{'' if env.redis_url else ' (embedded)'}", err=True)
+        click.echo(plain(f"Redis: {shown_url(url)}{'' if env.redis_url else ' (embedded)'}"), err=True)
     return url

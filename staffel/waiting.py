@@ -16,6 +16,9 @@ FAST_S = 0.02
 SLOW_S = 0.2
 """A question is asked every 20 ms while the youngest wait is young, and every 200 ms once it is 10 s old."""
 
+PATIENCE_S = 5.0
+"""How long a Redis that was there may be away before those who wait are told; a restart takes less."""
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
@@ -40,8 +43,9 @@ class _Wait:
 class Waiting:
     """Runs one asking coroutine while anybody waits, and none otherwise."""
 
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
+    def __init__(self, ask: Ask, met: Callable[[], bool] = lambda: False) -> None:
+        """`met` says whether Redis ever answered: one that did is asked again, one that never did is not there."""
+        self._ask, self._met = ask, met
         self._waits: set[_Wait] = set()
         self._asking: asyncio.Task[None] | None = None
 
@@ -58,13 +62,24 @@ class Waiting:
             self._waits.discard(wait)
 
     async def _ask_while_needed(self) -> None:
+        loop = asyncio.get_running_loop()
+        away_since: float | None = None
         while self._waits:
             jobs = sorted({wait.job for wait in self._waits})
+            asked = loop.time()
             try:
                 _, seen = await self._ask(jobs)
+            except Unavailable as error:
+                away_since = asked if away_since is None else away_since
+                if not self._met() or loop.time() - away_since >= PATIENCE_S:
+                    self._fail(error)
+                    return
+                await asyncio.sleep(SLOW_S)
+                continue
             except Exception as error:  # noqa: BLE001 - every waiter learns it, none is left waiting
                 self._fail(error)
                 return
+            away_since = None
             self._tell(dict(zip(jobs, seen, strict=True)))
             if self._waits:
                 await asyncio.sleep(self._pause())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 
 def shown_url(url: str) -> str:
-    """A URL as a person may see it, without the password."""
+    """A URL as a person may see it: without the password, and without a query, which may hold one too."""
     scheme, mark, rest = url.partition("://")
-    return f"{scheme}{mark}{rest.rpartition('@')[2]}" if mark else scheme.rpartition("@")[2]
+    return f"{scheme}{mark}{rest.rpartition('@')[2].partition('?')[0]}" if mark else scheme.rpartition("@")[2]
 
 
 def trouble(shown: str, error: Exception) -> str:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from celery import Celery, signals
 from celery.app.amqp import AMQP
 from celery.worker import control
+from kombu.connection import Connection
 
 from config.celery import SLOTS, configuration
 from config.problems import ConfigError, Problem
@@ -48,8 +49,9 @@ def _url() -> str:
 def _is_redis(url: str) -> bool:
     parts = urlsplit(url)
     try:
+        Connection(url)  # kombu's own reading of the query
         return parts.scheme in {"redis", "rediss"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
+    except (ValueError, TypeError):
         return False
 
 

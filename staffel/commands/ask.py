@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -11,7 +12,7 @@ import click
 
 from staffel import jobs, redis_here
 from staffel.client import Client
-from staffel.errors import StaffelError
+from staffel.errors import StaffelError, Unavailable
 
 
 @click.command()
@@ -30,7 +31,7 @@ def command(text: str | None, whole: str | None, as_json: bool, **options: Any) 
         await jobs.refuse_without_worker(client, request)
         job = str(uuid.uuid4())  # known before it is submitted, so that Ctrl-C in between finds it
         try:
-            await client.submit(request, job=job)
+            await _submit(client, request, job)
             return await jobs.answered_or_shown(client, job, as_json=as_json)
         except asyncio.CancelledError:  # Ctrl-C: nobody waits for the answer any more
             with suppress(StaffelError):
@@ -38,3 +39,10 @@ def command(text: str | None, whole: str | None, as_json: bool, **options: Any) 
             raise
 
     return int(jobs.run(work, url))
+
+
+async def _submit(client: Client, request: Mapping[str, Any], job: str) -> None:
+    try:
+        await client.submit(request, job=job)
+    except Unavailable as error:  # its reply may be what was lost
+        raise Unavailable(f"{error}; `staffel wait {job}` tells whether the job was submitted") from None

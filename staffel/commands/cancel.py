@@ -7,7 +7,7 @@ import json
 import click
 
 from staffel import jobs, redis_here
-from staffel.cli import config_option, json_option
+from staffel.cli import config_option, json_option, plain
 
 
 @click.command()
@@ -19,4 +19,4 @@ def command(job: str, as_json: bool) -> None:  # noqa: FBT001 - click
     state = jobs.run(lambda client: client.cancel(job), redis_here.found(quiet=as_json))
     said = {"cancelled": "cancelled", "cancelling": "cancelling: its worker is closing the call"}
     text = said.get(state, f"too late: it is {state} already")
-    click.echo(json.dumps({"job": job, "state": state}) if as_json else f"{job}: {text}")
+    click.echo(json.dumps({"job": job, "state": state}) if as_json else plain(f"{job}: {text}"))

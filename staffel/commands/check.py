@@ -11,7 +11,7 @@ import click
 from config.problems import ConfigError, Problem
 from config.settings import environment, settings
 from config.stages import Stage
-from staffel.cli import config_option, json_option
+from staffel.cli import config_option, json_option, plain
 
 _CONNECT_S = 2.0
 _PORTS = {"http": 80, "https": 443}
@@ -31,13 +31,14 @@ def command(as_json: bool) -> int:  # noqa: FBT001 - click
         if as_json:
             click.echo(json.dumps({"sound": False, "problems": [_row(problem) for problem in error.problems]}))
         else:
-            click.echo(str(error), err=True)
+            click.echo(plain(str(error)), err=True)
         return 2
     away = [stage.name for stage in found.stages.values() if not there(stage)]
     if as_json:
         click.echo(json.dumps({"sound": True, "notes": [_row(note) for note in found.notes], "away": away}))
         return 0
-    click.echo(f"{environment().config} is sound: {len(found.stages)} stages, {len(found.chains)} chains")
+    file = plain(str(environment().config))
+    click.echo(f"{file} is sound: {len(found.stages)} stages, {len(found.chains)} chains")
     for chain in found.chains.values():
         click.echo(f"  {chain.name}: {' -> '.join(chain.plan)}, {chain.deadline:g} s")
     for note in found.notes:
@@ -59,5 +60,5 @@ def there(stage: Stage) -> bool:
     try:
         with socket.create_connection((parts.hostname or "", parts.port or _PORTS[parts.scheme]), _CONNECT_S):
             return True
-    except OSError:
+    except (OSError, UnicodeError):  # a name that no name server could be asked for
         return False

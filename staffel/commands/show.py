@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from staffel import jobs, redis_here
-from staffel.cli import config_option, json_option
+from staffel.cli import config_option, json_option, plain
 from staffel_wire.record import line
 
 
@@ -26,10 +26,11 @@ def command(job: str, as_json: bool) -> None:  # noqa: FBT001 - click
     if as_json:
         click.echo(json.dumps(shown, ensure_ascii=False))
         return
-    click.echo(f"{job}: {line(shown)}; {shown['duration_s']:.1f} s, of which {shown['queued_s']:.1f} s in queues")
+    took = f"{shown['duration_s']:.1f} s, of which {shown['queued_s']:.1f} s in queues"
+    click.echo(plain(f"{job}: {line(shown)}; {took}"))
     Console(width=None if Console().is_terminal else 120).print(table(shown["attempts"]))
     if shown["text"]:
-        click.echo(shown["text"].strip())
+        click.echo(plain(shown["text"]).strip())
 
 
 def table(attempts: list[Mapping[str, Any]]) -> Table:
@@ -37,8 +38,12 @@ def table(attempts: list[Mapping[str, Any]]) -> Table:
     made = Table("n", "stage", "model", "outcome", "reason", "status", "seconds", "USD", "worker", box=None)
     for row in attempts:
         made.add_row(
-            f"{row['n']}/{row['of']}", row["stage"], escape(row["model"]), row["outcome"], row["reason"] or "",
+            f"{row['n']}/{row['of']}", _cell(row["stage"]), _cell(row["model"]), row["outcome"], _cell(row["reason"]),
             str(row["status"] or ""), f"{row['duration_s'] or 0:.2f}",
-            "?" if row["cost_usd"] is None else f"{row['cost_usd']:.4f}", row["worker"] or "",
+            "?" if row["cost_usd"] is None else f"{row['cost_usd']:.4f}", _cell(row["worker"]),
         )  # fmt: skip
     return made
+
+
+def _cell(text: str | None) -> str:
+    return escape(plain(text or ""))

@@ -30,11 +30,20 @@ from staffel_wire.catalogue import Offer
 DEADLINE_S = 12 * 3600.0
 
 
+class _Named(click.Path):
+    """A path that somebody named; an empty one would be the current folder, which nobody meant."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401 - click's signature
+        if value == "":
+            self.fail("an empty path; is a variable not set? The current folder is `.`", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 @click.command()
-@click.argument("paths", nargs=-1, required=True, metavar="FILE_OR_DIR...", type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, required=True, metavar="FILE_OR_DIR...", type=_Named(path_type=Path))
 @click.option("--chain", default="default", show_default=True, help="the chain to walk")
 @click.option("--deadline", type=float, default=DEADLINE_S, help="seconds for each document (default: 43200, 12 h)")
-@click.option("--out", type=click.Path(path_type=Path), help="a folder for the summaries, one file per document")
+@click.option("--out", type=_Named(path_type=Path), help="a folder for the summaries, one file per document")
 @click.option("--local-only", is_flag=True, help="no stage outside the house")
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="one JSON object a line for each document, as it ends")

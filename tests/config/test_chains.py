@@ -82,3 +82,17 @@ def test_reserves_that_leave_the_first_stage_nothing_are_refused(problems: Probl
     assert found == {"chains.default.deadline": sentence}
     assert read(stages + "[chains.default]\nstages = ['a', 'b']\ndeadline = 91\n")
     assert read(stages + "[chains.default]\nstages = ['a', 'alone']\ndeadline = 91\n[chains.alone]\nstages = ['b']\n")
+
+
+def test_a_ladder_of_chains_may_be_longer_than_pythons_stack(read: Reading) -> None:
+    """Fifteen hundred chains in one another were a RecursionError."""
+    ladder = "".join(f"[chains.c{n}]\nstages = ['c{n + 1}']\n" for n in range(1500))
+    found = read(STAGES + ladder + "[chains.c1500]\nstages = ['b', 'a', 'c']\n")
+    assert found.chains["c0"].plan == ("b", "a", "c")
+
+
+def test_chains_that_double_are_unrolled_once(read: Reading) -> None:
+    """Forty chains that each name the next one twice were 2 ** 40 steps: `staffel check` never ended."""
+    doubling = "".join(f"[chains.c{n}]\nstages = ['c{n + 1}', 'a', 'c{n + 1}']\n" for n in range(40))
+    found = read(STAGES + doubling + "[chains.c40]\nstages = ['c', 'b']\n")
+    assert found.chains["c0"].plan == ("c", "b", "a")

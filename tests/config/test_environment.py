@@ -193,3 +193,19 @@ def test_the_redis_url_as_broker_url_is_the_same_broker(monkeypatch: pytest.Monk
     """Only another one is not supported yet."""
     url = "redis://127.0.0.1:6379/0"
     assert with_variables(monkeypatch, REDIS_URL=url, BROKER_URL=url).redis_url == url
+
+
+@pytest.mark.parametrize("name", ["STATE_DIR", "CONFIG"])
+def test_a_home_that_nobody_has_is_told_with_its_variable(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """`~nobody-here/x` was a RuntimeError of pathlib, and a traceback."""
+    with pytest.raises(ConfigError) as caught:
+        with_variables(monkeypatch, **{name: "~nobody-here/x"})
+    line = f"STAFFEL_{name}: there is no home folder for ~nobody-here; write the whole path"
+    assert str(caught.value) == f"the environment cannot be used:\n  {line}"
+
+
+@pytest.mark.parametrize("name", ["STAGES", "CHAINS", "STAGES__PRIMARY__PARAMS"])
+def test_a_variable_that_is_nested_too_deeply_is_named(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Python's reader of JSON gives up with a RecursionError, which was a traceback."""
+    with pytest.raises(ConfigError, match=f"STAFFEL_{name}: is nested too deeply to be read"):
+        with_variables(monkeypatch, **{name: "[" * 100_000})

@@ -227,3 +227,29 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
     """Nor is anything else that cannot be read."""
     with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
         load(tmp_path, {}, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (f"a = {'1' * 5000}", "holds a number that is far too long"),
+        (f"a = {'[' * 5000}{']' * 5000}", "is nested too deeply to be read"),
+    ],
+)
+def test_a_file_that_pythons_reader_gives_up_on_is_one_mistake(problems: Problems, text: str, line: str) -> None:
+    """It raised a ValueError and a RecursionError that are no TOMLDecodeError, and were tracebacks."""
+    assert problems(text) == {"": line}
+
+
+@pytest.mark.parametrize("value", ["2027-04-14", "07:32:00", "nan", "inf", "[1, {deep = -inf}]"])
+def test_params_that_json_cannot_hold_are_refused(problems: Problems, value: str) -> None:
+    """The file was called sound, and every call of the stage failed."""
+    found = problems(f"{STAGE}params = {{ odd = {value} }}\n{CHAIN}")
+    assert found == {"stages.a.params": "must hold only what JSON can: no date or time, no nan or inf, not too deep"}
+
+
+@pytest.mark.parametrize("host", ["😀..com", "a" * 300, "a..b"])
+def test_a_host_that_no_name_server_can_be_asked_for_is_no_address(problems: Problems, host: str) -> None:
+    """It was sound, and a UnicodeError where `staffel check` tried to reach it."""
+    text = OPENAI.replace("api.example.com", host) + CHAIN
+    assert problems(text) == {"stages.a.base_url": 'must be an address such as "https://api.example.com/v1"'}

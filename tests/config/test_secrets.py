@@ -76,3 +76,14 @@ def test_a_key_in_a_wrong_variable_is_not_repeated(monkeypatch: pytest.MonkeyPat
     with pytest.raises(ConfigError) as caught:
         settings(tmp_path / "staffel.toml")
     assert CANARY not in f"{caught.value} {caught.value!r}"
+
+
+@pytest.mark.parametrize("name", ["A_KEY", "a_key"])
+@pytest.mark.parametrize("odd", ["\n", " ", "ü", "\x7f", "\udcff"])
+def test_a_key_that_no_header_can_carry_is_refused_unseen(read: Callable[..., Read], odd: str, name: str) -> None:
+    """The file was called sound, and every call of the stage failed before it was sent."""
+    with pytest.raises(ConfigError) as caught:
+        read(f'{STAGE}api_key_env = "{name}"\n{CHAIN}', **{name: f"{CANARY}{odd}{CANARY}"})
+    (problem,) = caught.value.problems
+    assert (problem.path, "holds no key: a key has no blanks" in problem.text) == ("stages.a.api_key_env", True)
+    assert CANARY not in f"{caught.value} {caught.value!r}"

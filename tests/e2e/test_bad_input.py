@@ -5,13 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable, Sequence
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
-from staffel import Client, Invalid, SyncClient
-from tests.nodes import Finished, House
+from staffel import Client, Invalid, SyncClient, embedded
+from staffel_wire import keys
+from tests.eventually import eventually
+from tests.nodes import Finished, House, Valkey
 
 pytestmark = pytest.mark.usefixtures("workers")
 
@@ -54,6 +61,8 @@ BY_COMMAND: dict[str, tuple[Sequence[str], bytes, str]] = {
     "too long, from stdin": (["submit", "-"], b"x" * 4_000_001, "at most 4,000,000 are taken (max_request_bytes)"),
     "no UTF-8, from stdin": (["ask", "-"], b"caf\xe9", "prompt: holds a lone surrogate"),
     "no JSON": (["ask", "--request", "{"], b"", "--request: not JSON"),
+    "JSON without a bottom": (["ask", "--request", "-"], b"[" * 100_000, "--request: not JSON that can be read"),
+    "no id": (["show", "two\nlines"], b"", "job: an id is printable text"),
     "not supported yet": (["ask", "--request", '{"prompt": "x", "stream": true}'], b"", "stream: not supported yet"),
     "an unknown job": (["wait", "nobody"], b"", "there is no job nobody"),
 }
@@ -160,3 +169,55 @@ def test_nobody_on_the_next_lane(house: House, prompt: str) -> None:
     asking.communicate(timeout=20)
     assert "waits: no worker serves the lane 'attic': start one with `celery -A worker worker -Q attic`" in lines[1]
     assert asking.returncode == 130
+
+
+@pytest.fixture
+def lonely(house: House, tmp_path: Path) -> Iterator[House]:
+    """A house whose Valkey may be killed; it knows what the shared house's workers can do, and has none."""
+    server = Valkey.started(tmp_path)
+    try:
+        with house.valkey.client as busy, server.client as redis:
+            redis.set(keys.CATALOGUE, busy.get(keys.CATALOGUE))
+        yield House(server, house.host, tmp_path)
+    finally:
+        server.stop()
+
+
+def waiting(lonely: House, job: str) -> subprocess.Popen[str]:
+    """`staffel wait`, which has met Redis: it says that nobody serves the job's lane."""
+    command = lonely.spawn("wait", job)
+    assert command.stderr is not None
+    while "no worker serves" not in (line := command.stderr.readline()):
+        assert line, "it has ended"
+    return command
+
+
+def kill(valkey: Valkey) -> None:
+    pid = valkey.running.pid
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: not psutil.pid_exists(pid), "Redis is gone")
+
+
+def test_a_wait_outlives_a_redis_that_starts_again(lonely: House) -> None:
+    """Half a second without Redis ended it with exit code 6 and no job's id, while the job went on."""
+    with SyncClient(lonely.url) as client:
+        job = client.submit("Anybody there?", chain="quick")
+        command = waiting(lonely, job)
+        kill(lonely.valkey)
+        lonely.valkey.running = embedded.start(lonely.valkey.folder)
+        eventually(partial(client.cancel, job), "it is cancelled")
+        _, told = command.communicate(timeout=20)
+    assert (command.returncode, told) == (130, "cancelled: no stage was asked\n")
+
+
+def test_a_wait_without_redis_says_how_to_go_on(lonely: House) -> None:
+    """After some seconds, in one line that names the job."""
+    with SyncClient(lonely.url) as client:
+        job = client.submit("Anybody there?", chain="quick")
+    command = waiting(lonely, job)
+    kill(lonely.valkey)
+    _, told = command.communicate(timeout=30)
+    (line,) = told.splitlines()
+    assert command.returncode == 6
+    assert line.startswith("Redis does not answer at ")
+    assert line.endswith(f"; job {job} goes on without you: `staffel wait {job}` brings its answer")

@@ -37,6 +37,7 @@ STARTS: Mapping[str, tuple[list[str], dict[str, str]]] = {
     "gevent": (["-P", "gevent"], {"PYTHONPATH": "green"}),
     "no Redis": ([], {"STAFFEL_REDIS_URL": "redis://:hidden@127.0.0.1:1/0"}),
     "no URL": ([], {"STAFFEL_REDIS_URL": "amqp://:hidden@127.0.0.1"}),
+    "an odd query": ([], {"STAFFEL_REDIS_URL": "redis://127.0.0.1:1/0?foo=hidden"}),
     "bad file": ([], {"STAFFEL_CONFIG": "bad.toml"}),
 }
 
@@ -72,6 +73,7 @@ def last_line(done: Finished) -> str:
          "Start one each: celery -A worker worker -Q cloud; celery -A worker worker -Q ollama"),
         ("no Redis", 6, "Redis does not answer at redis://127.0.0.1:1/0: start it, or set STAFFEL_REDIS_URL"),
         ("no URL", 1, "STAFFEL_REDIS_URL: amqp://127.0.0.1 is no Redis URL; write redis://HOST:PORT/0"),
+        ("an odd query", 1, "STAFFEL_REDIS_URL: redis://127.0.0.1:1/0 is no Redis URL; write redis://HOST:PORT/0"),
     ],
 )  # fmt: skip
 def test_a_start_that_cannot_work_is_refused(starts: Mapping[str, Finished], start: str, code: int, line: str) -> None:
