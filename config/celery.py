@@ -25,11 +25,13 @@ NOT_CONFIGURED = "redis://127.0.0.1:6379/0"
 def configuration(redis_url: str) -> dict[str, Any]:
     """Everything that Celery is told."""
     url = redis_url or NOT_CONFIGURED
+    return {"include": ["tasks"], **_broker(url), **_results(url), **_tasks(), **_worker()}
+
+
+def _broker(url: str) -> dict[str, Any]:
     socket = {"socket_timeout": 5, "socket_connect_timeout": 3, "socket_keepalive": True, "health_check_interval": 25}
     return {
         "broker_url": url,
-        "result_backend": url,
-        "include": ["tasks"],
         # Other Celery apps on this Redis must not feel our short timeout: it would redeliver their tasks.
         "broker_transport_options": {
             "visibility_timeout": VISIBILITY_TIMEOUT_S,
@@ -41,6 +43,12 @@ def configuration(redis_url: str) -> dict[str, Any]:
             **socket,
         },
         "broker_connection_retry_on_startup": True,
+    }
+
+
+def _results(url: str) -> dict[str, Any]:
+    return {
+        "result_backend": url,
         # Without this each thread has a backend and a pool of its own (celery#6819).
         "result_backend_thread_safe": True,
         "result_backend_always_retry": True,
@@ -53,6 +61,11 @@ def configuration(redis_url: str) -> dict[str, Any]:
         "redis_socket_keepalive": True,
         "redis_backend_health_check_interval": 30,
         "result_expires": 86_400,
+    }
+
+
+def _tasks() -> dict[str, Any]:
+    return {
         "task_serializer": "json",
         "result_serializer": "json",
         "event_serializer": "json",
@@ -64,6 +77,11 @@ def configuration(redis_url: str) -> dict[str, Any]:
         "task_default_queue": CLOUD,
         # Only the wide lane: without -Q a worker must not take a lane that runs one at a time.
         "task_queues": [Queue(CLOUD, Exchange(CLOUD), routing_key=CLOUD)],
+    }
+
+
+def _worker() -> dict[str, Any]:
+    return {
         "worker_pool": "threads",
         "worker_concurrency": SLOTS,
         "worker_prefetch_multiplier": 1,
