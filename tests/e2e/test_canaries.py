@@ -9,6 +9,7 @@ import base64
 import json
 import uuid
 from collections.abc import Iterable, Mapping
+from urllib.parse import quote
 
 import pytest
 import redis
@@ -39,7 +40,7 @@ class Told:
         pages = [
             "/", "/workers", "/tasks", "/broker", "/api/tasks?limit=10000", "/api/workers?refresh=1", "/metrics",
             *(f"/worker/{name}" for name in self.flower.get("/api/workers")),
-            *(f"/task/{job}" for job in list(self.flower.get("/api/tasks?limit=30"))),
+            *(f"/task/{quote(job)}" for job in list(self.flower.get("/api/tasks?limit=30"))),
         ]  # fmt: skip
         return {
             **{str(worker.log): worker.logs() for worker in (*self.workers, self.shop)},

@@ -91,7 +91,8 @@ def test_a_job_is_joined_by_its_id(house: House, prompt: str) -> None:
 
     async def work() -> list[str]:
         async with Client(house.url) as client:
-            jobs = [await client.submit(prompt, chain="quick", job=f"joined {prompt}") for _ in range(2)]
+            name = f"joined-{prompt.rsplit(maxsplit=1)[-1]}"
+            jobs = [await client.submit(prompt, chain="quick", job=name) for _ in range(2)]
             return [(await client.wait(job)).text for job in jobs]
 
     assert asyncio.run(work()) == [prompt, prompt]
