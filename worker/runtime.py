@@ -53,6 +53,7 @@ class Runtime:
         self._walks: set[asyncio.Task[End]] = set()
         self._ended = False
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="staffel-loop")
+        self._catalogue = catalogue(settings).to_json()
         self._published = 0.0
         self._beating: concurrent.futures.Future[None] | None = None
         self._redis = connect(settings.redis_url)
@@ -134,7 +135,7 @@ class Runtime:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def _publish(self) -> None:
-        await self._redis.set(keys.CATALOGUE, catalogue(self.settings).to_json())
+        await self._redis.set(keys.CATALOGUE, self._catalogue)
         await self._state.beat(self.member, [])
 
     async def _publish_if_lost(self) -> None:
@@ -142,7 +143,7 @@ class Runtime:
         now = self._loop.time()
         if now - self._published >= PUBLISH_S:
             self._published = now
-            await self._redis.set(keys.CATALOGUE, catalogue(self.settings).to_json(), nx=True)
+            await self._redis.set(keys.CATALOGUE, self._catalogue, nx=True)
 
     async def _beat_for_ever(self) -> None:
         away = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -151,6 +151,3 @@ def cost(stage: Stage, usage: Usage | None, *, unsent: bool) -> float | None:
     if usage is None or stage.price is None:
         return None
     return (usage.input_tokens * stage.price.input + usage.output_tokens * stage.price.output) / 1_000_000
-
-
-Walk = Callable[[Visit, Stop], Awaitable[End]]
