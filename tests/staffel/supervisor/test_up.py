@@ -136,7 +136,7 @@ def test_a_valkey_that_is_killed_is_told_and_comes_back_with_everything(running:
     after = running.mark()
     os.kill(server.pid, signal.SIGKILL)
     assert " valkey " in running.says("died", after=after)
-    assert " valkey " in running.says("is back", after=after)
+    assert running.says("valkey  is back", after=after)  # a worker may say first that Redis is back
     again = embedded.find(running.place.state)
     assert again is not None
     assert again.url == server.url
