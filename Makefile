@@ -44,8 +44,9 @@ lock: .venv/.ready  ## write requirements.lock again from pyproject.toml
 	@$(UV) pip compile pyproject.toml --universal --python-version 3.11 --extra llamacpp --group dev \
 	  --generate-hashes --no-emit-index-url --no-header --quiet --upgrade --output-file requirements.lock
 
-bench: setup  ## the walk's own cost, and the lanes against their ideal
+bench: setup  ## the walk's own cost, and how late a clock strikes
 	@$(BIN)/python -m benchmarks.walk
+	@$(BIN)/python -m benchmarks.clocks
 
 clean:  ## remove what setup made
 	rm -rf .venv .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis

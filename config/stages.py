@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -21,8 +22,11 @@ Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 NAMES = "a name has small letters, digits, _ and -, and starts with a letter"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_VERSION = re.compile(r"[A-Za-z0-9._-]{1,40}")
 _DURATION = re.compile(r"-?(\d+(\.\d+)?(ms|s|m|h))+")
-_LATER = frozenset({"anthropic", "gemini"})
+MAX_REPLY_BYTES = 8_000_000
+"""Bytes of one reply that are read where a stage names no other bound."""
+
 _PORTS = {"http": 80, "https": 443}
 _HERE = "127.0.0.1"
 _THIS_MACHINE = frozenset({_HERE, "localhost", "::1", "0.0.0.0"})
@@ -44,10 +48,24 @@ class Breaker(Table):
     open_for: Seconds = 30.0
 
 
-class StageTable(Table):
-    """One `[stages.NAME]` table. Times in seconds, lengths in tokens."""
+class Takes(Table):
+    """What a stage takes; what it does not is left out of its calls, and images make it be skipped.
 
-    provider: Literal["openai", "ollama", "scripted"]
+    A `response_schema` that it does not take is told in the prompt instead; every answer is validated here anyway.
+    """
+
+    temperature: bool = True
+    stop: bool = True
+    seed: bool = True
+    reasoning: bool = True
+    response_schema: bool = True
+    images: bool = True
+
+
+class StageTable(Table):
+    """One `[stages.NAME]` table. Times in seconds, lengths in tokens, `max_reply_bytes` in bytes."""
+
+    provider: Literal["openai", "anthropic", "gemini", "ollama", "scripted"]
     base_url: str = ""
     # A variable that is all digits comes as a number.
     model: str = Field(default="", max_length=200, coerce_numbers_to_str=True)
@@ -63,6 +81,10 @@ class StageTable(Table):
     num_ctx: int = Field(default=4096, ge=256)
     keep_alive: str | int = "30m"
     max_output_tokens: int = Field(default=2048, ge=1)
+    max_reply_bytes: int = Field(default=MAX_REPLY_BYTES, ge=1_000, le=1_000_000_000)
+    stream: bool = True
+    api_version: str | None = None
+    takes: Takes = Takes()
     price: Price | None = None
     params: dict[str, Any] = Field(default_factory=dict)
     max_in_flight: int | None = Field(default=None, ge=1)
@@ -72,19 +94,21 @@ class StageTable(Table):
     limit_group: str | None = None
     breaker: Breaker | None = None
 
-    @field_validator("provider", mode="before")
-    @classmethod
-    def _known_later(cls, value: object) -> object:
-        if isinstance(value, str) and value in _LATER:
-            raise ValueError(f"{value} is not supported yet; write openai (any OpenAI-compatible endpoint) or ollama")
-        return value
-
     @field_validator("api_key_env")
     @classmethod
     def _variable(cls, value: str | None) -> str | None:
         if value is not None and not _VARIABLE.fullmatch(value):
             raise ValueError('must be the name of a variable such as "OPENAI_API_KEY", never the key itself')
         return value
+
+    @field_validator("api_version", mode="before")
+    @classmethod
+    def _version(cls, value: object) -> object:
+        # TOML has dates, and most versions are one: without quotation marks it comes as such.
+        text = value.isoformat() if isinstance(value, date) else value
+        if text is not None and not (isinstance(text, str) and _VERSION.fullmatch(text)):
+            raise ValueError('must be a version such as "2023-06-01"')
+        return text
 
     @field_validator("lane")
     @classmethod
@@ -146,7 +170,11 @@ class ChainTable(Table):
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One place a request can be sent. Times in seconds; `price` in USD per 1M tokens."""
+    """One place a request can be sent. Times in seconds; `price` in USD per 1M tokens.
+
+    `stream` false asks for the answer in one piece, whose first text is its last. `api_version`
+    is a version that the provider's protocol knows (`anthropic-version`).
+    """
 
     name: str
     provider: str
@@ -163,8 +191,17 @@ class Stage:
     num_ctx: int = 4096
     keep_alive: str | int = "30m"
     max_output_tokens: int = 2048
+    max_reply_bytes: int = MAX_REPLY_BYTES
+    stream: bool = True
+    api_version: str | None = None
+    takes: Takes = field(default_factory=Takes)
     price: Price | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
+
+
+def identity(stage: Stage) -> str:
+    """Which host and model a stage is: what was learned of one is not believed of another under the same name."""
+    return hashlib.blake2b(f"{stage.provider} {stage.base_url} {stage.model}".encode(), digest_size=4).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +236,10 @@ def stage(name: str, table: StageTable, api_key: str | None) -> Stage:
         num_ctx=table.num_ctx,
         keep_alive=table.keep_alive,
         max_output_tokens=table.max_output_tokens,
+        max_reply_bytes=table.max_reply_bytes,
+        stream=table.stream,
+        api_version=table.api_version,
+        takes=table.takes,
         price=table.price,
         params=table.params,
     )

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import click
@@ -20,6 +21,9 @@ from staffel_wire.record import story
 NO_WORKER_S = 1.0
 """How long a waiting job's lane may be without a worker before a person is told."""
 
+_LONGEST_FILE = 64_000_000
+"""Bytes; far more than any request may hold, and little enough to be read before it is refused."""
+
 
 def request_options(function: Any) -> Any:  # noqa: ANN401 - any click callback
     """The fields of a request as options."""
@@ -32,6 +36,8 @@ def request_options(function: Any) -> Any:  # noqa: ANN401 - any click callback
         click.option("--reasoning", type=click.Choice(["none", "low", "medium", "high"])),
         click.option("--stop", multiple=True, help="end the answer before this text; may be given again"),
         click.option("--seed", type=int),
+        click.option("--schema", metavar="FILE", help="a JSON schema that the answer must meet"),
+        click.option("--image", metavar="FILE", multiple=True, help="PNG, JPEG, GIF or WebP; may be given again"),
         click.option("--local-only", is_flag=True, help="no stage outside the house"),
         click.option("--label", help="a name for the job that is no secret"),
         click.option("--request", "whole", help="the request as a JSON object instead; - reads it from stdin"),
@@ -49,10 +55,16 @@ def request_of(text: str | None, whole: str | None, options: Mapping[str, Any]) 
     given = {name: value for name, value in options.items() if value is not None and value is not False and value != ()}
     if "stop" in given:
         given["stop"] = list(given["stop"])
+    if "schema" in given:
+        name = given.pop("schema")
+        given["response_schema"] = _object(_file("--schema", name), f"--schema {name}", "a JSON schema")
+    if "image" in given:
+        given["images"] = [_file("--image", name) for name in given.pop("image")]
     if whole is not None:
         if text is not None:
             raise Invalid("give TEXT or --request, not both")
-        return {**_object(_stdin() if whole == "-" else whole), **given}
+        text = _stdin() if whole == "-" else whole
+        return {**_object(text, "--request", "an object with a prompt or messages"), **given}
     if text is None:
         raise Invalid("TEXT is missing: staffel ask 'Why is the sky blue?'; - reads it from stdin")
     return {"prompt": _stdin() if text == "-" else text, **given}
@@ -67,15 +79,29 @@ def _stdin() -> str:
         raise Invalid(f"stdin cannot be read: {(error.strerror or 'no reason given').lower()}") from None
 
 
-def _object(text: str) -> dict[str, Any]:
+def _file(option: str, name: str) -> bytes:
+    try:
+        with Path(name).open("rb") as file:
+            held = file.read(_LONGEST_FILE + 1)
+    except (OSError, ValueError) as error:  # ValueError: a NUL byte in the name
+        why = getattr(error, "strerror", None) or "no such name can be"
+        raise Invalid(f"{option} {name}: cannot be read: {why.lower()}") from None
+    if len(held) > _LONGEST_FILE:
+        raise Invalid(f"{option} {name}: longer than {_LONGEST_FILE:,} bytes")
+    return held
+
+
+def _object(text: str | bytes, place: str, meant: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
+    except UnicodeDecodeError:
+        raise Invalid(f"{place}: not JSON: not text") from None
     except ValueError as error:
-        raise Invalid(f"--request: not JSON: {error}") from None
+        raise Invalid(f"{place}: not JSON: {error}") from None
     except RecursionError:
-        raise Invalid("--request: not JSON that can be read: nested too deeply") from None
+        raise Invalid(f"{place}: not JSON that can be read: nested too deeply") from None
     if not isinstance(found, dict):
-        raise Invalid("--request: must be an object with a prompt or messages")
+        raise Invalid(f"{place}: must be {meant}")
     return found
 
 

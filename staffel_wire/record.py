@@ -57,6 +57,7 @@ def _attempt(row: Mapping[str, Any]) -> dict[str, Any]:
         "first_token_s": _rounded(row.get("first_token_s")), "completed": row.get("completed", False),
         "committed": row.get("committed", False), "retry_after_s": row.get("retry_after_s"),
         "usage": usage, "cost_usd": row.get("cost_usd"), "worker": row.get("worker"),
+        "detail": row.get("detail"),
     }  # fmt: skip
 
 
@@ -84,7 +85,7 @@ def line(found: Mapping[str, Any]) -> str:
 
 
 def story(rows: Iterable[Mapping[str, Any]]) -> str:
-    """What each stage did, on one line: `primary server_error (500) 0.0 s; backup throttled (429) 0.1 s`."""
+    """What each stage did, on one line: `primary server_error (500) 0.0 s; backup throttled (429) 0.1 s (Slow.)`."""
     return "; ".join(_told(row) for row in rows) or "no stage was asked"
 
 
@@ -92,7 +93,8 @@ def _told(row: Mapping[str, Any]) -> str:
     status = f" ({row['status']})" if row.get("status") not in {None, 200} else ""
     took = "" if row["outcome"] == "skipped" else f" {row['duration_s'] or 0:.1f} s"
     word = row["reason"] if row["outcome"] != "skipped" else f"skipped: {row['reason']}"
-    return f"{row['stage']} {word or row['outcome']}{status}{took}"
+    said = f" ({row['detail']})" if row.get("detail") else ""
+    return f"{row['stage']} {word or row['outcome']}{status}{took}{said}"
 
 
 def unanswered(found: Mapping[str, Any]) -> StaffelError:

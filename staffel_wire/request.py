@@ -7,16 +7,27 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 
+from staffel_wire import schema
 from staffel_wire.errors import Invalid
+from staffel_wire.images import MOST_IMAGES, plain_base64
 
 MAX_REQUEST_BYTES = 4_000_000
 """The default of `max_request_bytes`: a request as JSON may be this long."""
 
 MAX_DEADLINE_S = 30 * 86_400.0
 
-NOT_YET = frozenset({"response_schema", "images", "priority", "idempotency_key", "stream"})
+NOT_YET = frozenset({"priority", "idempotency_key", "stream"})
 """Fields of the design that no stage honours yet: refused by name, since an ignored one would be a lie."""
 
 _FIELD = re.compile(r"(messages\.\d{1,9}\.)?[A-Za-z_]\w{0,29}")
@@ -24,6 +35,16 @@ _FIELD = re.compile(r"(messages\.\d{1,9}\.)?[A-Za-z_]\w{0,29}")
 
 _DEEPEST = 50
 _LONE = re.compile("[\ud800-\udfff]")
+
+
+def _sound(wanted: dict[str, Any]) -> dict[str, Any]:
+    if (trouble := schema.trouble(wanted)) is not None:
+        raise ValueError(trouble)
+    return wanted
+
+
+Schema = Annotated[dict[str, Any], AfterValidator(_sound)]
+Picture = Annotated[str, BeforeValidator(plain_base64)]
 
 
 class Message(BaseModel):
@@ -37,6 +58,7 @@ class Request(BaseModel):
     """What a caller asks. Times in seconds, lengths in tokens.
 
     Either `prompt` or `messages`; `system` goes before them. `params` are a provider's own fields, by stage name.
+    `response_schema` is a JSON schema for the answer; `images` go with the last message of the user, held as base64.
     """
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True, strict=True)
@@ -52,6 +74,8 @@ class Request(BaseModel):
     stop: list[str] = []
     seed: int | None = Field(default=None, ge=0, lt=2**63)
     params: dict[str, dict[str, Any]] = {}
+    response_schema: Schema | None = None
+    images: list[Picture] = Field(default=[], max_length=MOST_IMAGES)
     local_only: bool = False
     label: Annotated[str, StringConstraints(max_length=200)] | None = None
 
@@ -64,6 +88,8 @@ class Request(BaseModel):
         said = [self.prompt] if self.prompt is not None else [m.content for m in self.messages if m.role != "system"]
         if not any(text and text.strip() for text in said):
             raise ValueError("the prompt is empty" if self.prompt is not None else "the messages are empty")
+        if self.images and self.messages and all(message.role != "user" for message in self.messages):
+            raise ValueError("images go with the last message of the user, and there is none")
         return self
 
     def conversation(self) -> list[dict[str, str]]:
@@ -136,6 +162,7 @@ def _sentence(place: str, kind: str, message: str) -> str:
     if kind == "missing":
         return f"{place}: missing"
     text = message.removeprefix("Value error, ").removeprefix("Input ").removesuffix(" or instance of Message").strip()
+    text = text.replace(" after validation", "")
     return f"{cleaned(place)}: {text[0].lower()}{text[1:]}" if place else text
 
 

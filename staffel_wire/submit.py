@@ -21,5 +21,6 @@ def arguments(request: Request, entry: Entry, catalogue: Catalogue, message: str
         "1" if request.local_only else "0",
         message,
         "1" if again else "0",
+        "1" if request.images else "0",
         "",
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -103,9 +104,19 @@ def _start(sender: Any, **_: Any) -> None:  # noqa: ANN401 - the worker controll
     if sender.hostname.startswith("celery@"):  # two lanes on one machine would share Celery's default name
         sender.hostname = f"{lane}@{sender.hostname.partition('@')[2]}"
     try:
-        process.set_runtime(Runtime(found, lane, sender.hostname)).start()
+        process.set_runtime(Runtime(found, lane, sender.hostname, _event_of(sender.hostname))).start()
     except Exception as error:  # noqa: BLE001 - Celery would log what a signal raises, and go on without a runtime
         sys.exit(f"the worker cannot start: {type(error).__name__} while speaking to Redis; see that it takes writes")
+
+
+def _event_of(hostname: str) -> Callable[[Mapping[str, Any]], None]:
+    """An alarm as the Celery event `stage-alarm`."""
+
+    def tell(fields: Mapping[str, Any]) -> None:
+        with app.events.default_dispatcher(hostname=hostname) as dispatcher:
+            dispatcher.send("stage-alarm", **fields)
+
+    return tell
 
 
 def _refuse_without_redis(found: Settings) -> None:

@@ -8,19 +8,25 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, TypeVar, cast
 
 from config.settings import Settings
+from config.stages import Stage
 from staffel_wire import keys
 from staffel_wire.catalogue import Catalogue, Offer, Plan
+from staffel_wire.images import media_type
 from staffel_wire.request import parse
 from staffel_wire.scripts import source
 from worker.failover.attempt import Attempt
 from worker.failover.chain import End, Engine, Stop
 from worker.failover.provider import Provider
-from worker.failover.request import Request
+from worker.failover.request import Image, Request
 from worker.failover.state import Visit
+from worker.prices import cost, warm
+from worker.providers.adapter import Adapter
+from worker.providers.anthropic import Anthropic
+from worker.providers.gemini import Gemini
 from worker.providers.ollama import Ollama
 from worker.providers.openai import OpenAI
 from worker.providers.scripted import Scripted
@@ -45,7 +51,12 @@ class Abandoned(Exception):
 class Runtime:
     """What a worker process has once: loop, engine, connections, and the walks under way."""
 
-    def __init__(self, settings: Settings, lane: str, worker: str) -> None:
+    def __init__(
+        self, settings: Settings, lane: str, worker: str, tell: Callable[[Mapping[str, Any]], None] | None = None
+    ) -> None:
+        """`tell` makes an event of an alarm; it may block, and is called on a thread of its own."""
+        self._tell = tell
+        self._telling: set[asyncio.Task[None]] = set()
         self.settings, self.lane, self.worker = settings, lane, worker
         self.member = f"{lane}/{worker}/{os.getpid()}-{secrets.token_hex(4)}"
         self._loop = asyncio.new_event_loop()
@@ -60,8 +71,9 @@ class Runtime:
         self._state = RedisState(self._redis, settings.stages, settings.general)
         self._cancel = self._redis.register_script(source("cancel"))
         self._engine = Engine(
-            Patient(self._state), settings.stages, providers(), as_request, log_attempt, lambda _job: None
-        )
+            Patient(self._state), settings.stages, providers(settings.stages.values()), as_request, log_attempt,
+            self._alarmed, lambda _job: None, cost,
+        )  # fmt: skip
 
     def start(self) -> None:
         """Start the loop, say what this worker can do and that it lives."""
@@ -98,6 +110,16 @@ class Runtime:
             return self._on_loop(self._walk(job)).result()
         except concurrent.futures.CancelledError:
             raise Abandoned from None
+
+    def _alarmed(self, job: str, attempt: Attempt) -> None:
+        """One ERROR line and one event: this fault of a stage needs a person."""
+        _log.error("%s", alarm_line(job, attempt))
+        if self._tell is not None:
+            fields = {"job": job, "stage": attempt.stage, "model": attempt.model, "reason": attempt.reason,
+                      "status": attempt.status, "detail": attempt.detail}  # fmt: skip
+            telling = asyncio.ensure_future(asyncio.to_thread(self._tell, fields))
+            self._telling.add(telling)
+            telling.add_done_callback(self._telling.discard)
 
     async def _walk(self, job: str) -> End:
         walk = cast("asyncio.Task[End]", asyncio.current_task())
@@ -163,8 +185,19 @@ class Runtime:
             await asyncio.sleep(BEAT_S)
 
 
-def providers() -> Mapping[str, Provider]:
-    return {"openai": OpenAI(), "ollama": Ollama(), "scripted": Scripted()}
+def providers(stages: Iterable[Stage]) -> Mapping[str, Provider]:
+    """One of each, ready for these stages: certificates and prices are read before the first call, not in its time."""
+    adapters: dict[str, Adapter] = {
+        "openai": OpenAI(),
+        "anthropic": Anthropic(),
+        "gemini": Gemini(),
+        "ollama": Ollama(),
+    }
+    for stage in stages:
+        if stage.provider in adapters:
+            adapters[stage.provider].prepare(stage)
+        warm([stage])
+    return {**adapters, "scripted": Scripted()}
 
 
 def as_request(fields: Mapping[str, Any]) -> Request:
@@ -178,6 +211,8 @@ def as_request(fields: Mapping[str, Any]) -> Request:
         stop=door.stop,
         seed=door.seed,
         params=door.params,
+        response_schema=door.response_schema,
+        images=tuple(Image(media_type(picture), picture) for picture in door.images),
     )
 
 
@@ -200,6 +235,13 @@ def catalogue(settings: Settings) -> Catalogue:
 
 def _window(provider: str, num_ctx: int) -> int | None:
     return num_ctx if provider == "ollama" else None
+
+
+def alarm_line(job: str, attempt: Attempt) -> str:
+    """What a person on duty must know of a stage that will not get better by itself."""
+    status = f" {attempt.status}" if attempt.status not in {None, 200} else ""
+    said = f": {attempt.detail}" if attempt.detail else ""
+    return f"stage {attempt.stage} ({attempt.model}) needs a look: {attempt.reason}{status}{said} (job {job})"
 
 
 def log_attempt(job: str, attempt: Attempt) -> None:

@@ -42,12 +42,33 @@ local function settle_orphans(attempts, now)
   end
 end
 
-local function finish(job, attempts, status, now, answer_ttl, ledger_ttl)
+-- A gate is `UNTIL REASON ID`: the reason while it is closed, nil after, and for another host or model.
+local function closed_for(gate, now, id)
+  local ends, reason, whose = string.match(gate or '', '^(%d+) (%S+) (%S+)$')
+  return ends and whose == id and tonumber(ends) > now and reason or nil
+end
+
+-- Whether every stage that could have been asked cannot serve this very request: then the request is refused.
+local function fits_nowhere(job, attempts, unfit)
+  local record = fields(job, 'plan', 'next')
+  if tonumber(record.next) < #cjson.decode(record.plan) then return false end
+  local fits, asked = {}, 0
+  for _, reason in ipairs(unfit) do fits[reason] = true end
+  for _, row in ipairs(redis.call('HVALS', attempts)) do
+    local reason = cjson.decode(row).reason
+    if fits[reason] then asked = asked + 1
+    elseif reason ~= 'local_only' then return false end
+  end
+  return asked > 0
+end
+
+local function finish(job, attempts, status, now, answer_ttl, ledger_ttl, unfit)
   local waiting = redis.call('HMGET', job, 'status', 'enqueued_at', 'queued_ms')
   if waiting[1] == 'queued' then
     redis.call('HSET', job, 'queued_ms', tonumber(waiting[3] or 0) + now - tonumber(waiting[2] or now))
   end
   settle_orphans(attempts, now)
+  if status == 'exhausted' and fits_nowhere(job, attempts, unfit) then status = 'refused' end
   redis.call('HSET', job, 'status', status, 'ended_at', now, 'owner', '')
   redis.call('HDEL', job, 'request')
   redis.call('EXPIRE', job, answer_ttl)

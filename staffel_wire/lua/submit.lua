@@ -3,7 +3,7 @@
 local job, attempts, queue = KEYS[1], KEYS[2], KEYS[3]
 local request, plan, chain, label, lane = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local deadline_ms, answer_ttl, local_only, message, again = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8], ARGV[9], ARGV[10]
-local now = now_ms(ARGV[11])
+local images, now = ARGV[11], now_ms(ARGV[12])
 
 local status = redis.call('HGET', job, 'status')
 -- The fence goes on counting: whoever walks the job's former life must not settle the new one.
@@ -14,7 +14,7 @@ if status then
   redis.call('DEL', job, attempts)
 end
 redis.call('HSET', job, 'status', 'queued', 'request', request, 'plan', plan, 'chain', chain, 'lane', lane,
-  'local_only', local_only, 'submitted_at', now, 'enqueued_at', now, 'queued_ms', 0, 'deadline_at', now + deadline_ms,
+  'local_only', local_only, 'images', images, 'submitted_at', now, 'enqueued_at', now, 'queued_ms', 0, 'deadline_at', now + deadline_ms,
   'next', 0, 'fence', fence, 'owner', '')
 if label ~= '' then redis.call('HSET', job, 'label', label) end
 redis.call('PEXPIRE', job, deadline_ms + answer_ttl * 1000)

@@ -103,3 +103,10 @@ def test_keys_that_do_nothing_yet_are_told_and_stop_nothing(read: Callable[..., 
 def test_a_key_that_does_nothing_yet_is_a_key(key: str) -> None:
     """A note about a key that nobody can write would never be seen."""
     assert key in StageTable.model_fields
+
+
+def test_what_a_stage_takes_is_all_but_what_the_file_takes_away() -> None:
+    """An omitted flag changes nothing; a version may be written as the date that it looks like."""
+    table = StageTable(provider="anthropic", takes={"temperature": False}, api_version=date(2026, 10, 21))  # type: ignore[arg-type]
+    assert (table.takes.temperature, table.takes.images, table.takes.response_schema) == (False, True, True)
+    assert (table.api_version, table.stream, table.max_reply_bytes) == ("2026-10-21", True, 8_000_000)

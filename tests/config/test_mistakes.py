@@ -16,8 +16,8 @@ STAGE = '[stages.a]\nprovider = "scripted"\n'
 CHAIN = '[chains.default]\nstages = ["a"]\n'
 VARIABLE = 'must be the name of a variable such as "OPENAI_API_KEY", never the key itself'
 NAME = "a name has small letters, digits, _ and -, and starts with a letter"
-KINDS = "must be 'openai', 'ollama' or 'scripted'"
-LATER = "gemini is not supported yet; write openai (any OpenAI-compatible endpoint) or ollama"
+VERSION = 'must be a version such as "2023-06-01"'
+KINDS = "must be 'openai', 'anthropic', 'gemini', 'ollama' or 'scripted'"
 GENERAL = "is no key here; there are max_request_bytes, answer_ttl, ledger_ttl, cloud_slots, stages, chains"
 OPENAI = '[stages.a]\nprovider = "openai"\nbase_url = "https://api.example.com/v1"\nmodel = "m"\n'
 
@@ -28,7 +28,7 @@ def test_all_mistakes_of_a_file_are_told_at_once(problems: Problems) -> None:
         """
         max_request_byte = 1
         [stages.primary]
-        provider = "anthropic"
+        provider = "bedrock"
         timeot = 20
         api_key_env = "NOT_SET"
         [stages.backup]
@@ -60,8 +60,7 @@ def test_all_mistakes_of_a_file_are_told_at_once(problems: Problems) -> None:
     )
     assert found == {
         "max_request_byte": "is no key here; did you mean max_request_bytes?",
-        "stages.primary.provider": "anthropic is not supported yet; "
-        "write openai (any OpenAI-compatible endpoint) or ollama",
+        "stages.primary.provider": KINDS,
         "stages.primary.timeot": "is no key here; did you mean timeout?",
         "stages.primary.api_key_env": "the variable NOT_SET is not set; set it, or name the one that holds the key",
         "stages.backup.model": "missing; write the model's name as the provider spells it",
@@ -136,8 +135,13 @@ def test_a_keep_alive_that_ollama_would_refuse_is_refused_at_start(problems: Pro
         (f"[stages.a]\nmodel = 'm'\n{CHAIN}", "stages.a.provider", "missing; it must be given"),
         (f"[stages.a]\nprovider = 'bedrock'\n{CHAIN}", "stages.a.provider", KINDS),
         (f"[stages.a]\nprovider = ['openai']\n{CHAIN}", "stages.a.provider", KINDS),
-        (f"[stages.a]\nprovider = 'gemini'\n{CHAIN}", "stages.a.provider", LATER),
         (f"{STAGE}[chains.a]\nstages = ['a']", "chains.a", "a stage has this name too; give the chain another"),
+        (f"{STAGE}takes = true\n{CHAIN}", "stages.a.takes", "must be a value, not true or false"),
+        (f"{STAGE}takes.sed = true\n{CHAIN}", "stages.a.takes.sed", "is no key here; did you mean seed?"),
+        (f"{STAGE}takes.seed = 3\n{CHAIN}", "stages.a.takes.seed", "must be true or false"),
+        (f"{STAGE}max_reply_bytes = 10\n{CHAIN}", "stages.a.max_reply_bytes", "must be greater than or equal to 1000"),
+        (f"{STAGE}stream = 'often'\n{CHAIN}", "stages.a.stream", "must be true or false"),
+        (f"{STAGE}api_version = 'a b'\n{CHAIN}", "stages.a.api_version", VERSION),
         ("[stages.'A b']\nprovider = 'scripted'\n[chains.default]\nstages = ['A b']", "stages.A b", NAME),
     ],
 )

@@ -15,7 +15,7 @@ OBJECT = {
 }  # fmt: skip
 ATTEMPT = {
     "n", "of", "stage", "model", "outcome", "reason", "status", "started_at", "duration_s", "first_token_s",
-    "completed", "committed", "retry_after_s", "usage", "cost_usd", "worker",
+    "completed", "committed", "retry_after_s", "usage", "cost_usd", "worker", "detail",
 }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import signal
 import sys
 
 from tests.hosts import Host
+from tests.hosts.server import DIALECTS
 
 
 def main() -> int:
@@ -29,10 +30,8 @@ def main() -> int:
 
 
 def _usage(url: str) -> str:
-    return (
-        f"base URLs: {url}/BEHAVIOUR/v1 (openai), {url}/BEHAVIOUR (ollama), such as {url}/status:500,ok/v1; "
-        f"log: {url}/calls; behaviours: pydoc tests.hosts"
-    )
+    bases = "\n".join(f"{dialect.name}: {url}/BEHAVIOUR{dialect.suffix}" for dialect in DIALECTS)
+    return f"{bases}\nsuch as {url}/status:500,ok/v1; log: {url}/calls; behaviours: pydoc tests.hosts"
 
 
 if __name__ == "__main__":

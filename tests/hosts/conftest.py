@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from tests.hosts import Host
+from tests.hosts.listener import PROTOCOLS
 
 
 @pytest.fixture
@@ -16,7 +17,7 @@ def host() -> Iterator[Host]:
         yield host
 
 
-@pytest.fixture(params=["openai", "ollama"])
+@pytest.fixture(params=PROTOCOLS)
 def protocol(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -25,3 +26,8 @@ def protocol(request: pytest.FixtureRequest) -> str:
 def client() -> Iterator[httpx.Client]:
     with httpx.Client(timeout=10, verify=False) as client:
         yield client
+
+
+@pytest.fixture(params=[True, False], ids=["stream", "whole"])
+def stream(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)

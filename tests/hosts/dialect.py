@@ -6,6 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from tests.hosts.log import Stage
@@ -18,12 +19,41 @@ class Said:
     text: str = ""
     thinking: str = ""
     finish: str | None = "stop"
-    """The protocol's own word; None when the end is left out."""
+    """`stop`, `length` or `content_filter`, which each protocol says its own way, or any other word; None: no end."""
     input_tokens: int = 0
     output_tokens: int = 0
     """With the reasoning's."""
     load: float = 0.0
     """Seconds that loading the model took."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """All that an error tells; a protocol that has no place for a part leaves it out."""
+
+    status: int = 500
+    code: str | None = None
+    """The vendor's word for what happened, or a number; None is what goes with the status."""
+    message: str | None = None
+    type: str | None = None
+    param: str | None = None
+    retry_delay: str | None = None
+    """Gemini's, such as `46s`."""
+    quota: str | None = None
+    """The name of the limit that was met, Gemini's too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a stream ends; where one object tells everything, that is the mark."""
+
+    closing: bytes
+    """Finish reason and usage, as far as they come before the last mark."""
+    mark: bytes
+
+    @property
+    def all(self) -> bytes:
+        return self.closing + self.mark
 
 
 class Dialect(ABC):
@@ -32,12 +62,16 @@ class Dialect(ABC):
     name: ClassVar[str]
     suffix: ClassVar[str]
     """What the base URL ends in, below the stage."""
-    stream_type: ClassVar[str]
+    finishes: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """What the protocol says for `stop`, `length` and `content_filter`, where it has a word of its own."""
+    stream_type: str
     """The content type of a stream."""
 
     def __init__(self, path: str, body: Any) -> None:
         self.path = path
         self.body: Mapping[str, Any] = body if isinstance(body, dict) else {}
+        self.input_tokens = sum(len(words.split()) for _, words in self.messages())
+        """What an answer counts as its question; words until the script gives another number."""
 
     @classmethod
     @abstractmethod
@@ -78,8 +112,15 @@ class Dialect(ABC):
     def piece(self, text: str) -> bytes: ...
 
     @abstractmethod
-    def ending(self, said: Said) -> bytes:
-        """The end marker with all that belongs to it."""
+    def hollow(self) -> bytes:
+        """A chunk of an answer that has a role at most, and no text."""
+
+    @abstractmethod
+    def ending(self, said: Said) -> Ending: ...
+
+    def close(self) -> bytes:
+        """What the body needs to be well-formed, whatever was in it."""
+        return b""
 
     @abstractmethod
     def blank(self) -> bytes:
@@ -94,8 +135,16 @@ class Dialect(ABC):
         """The answer to a call that does not stream."""
 
     @abstractmethod
-    def error(self, status: int, code: str | None, message: str | None) -> Mapping[str, Any]:
+    def unanswered(self, said: Said, gap: Any) -> list[Mapping[str, Any]]:
+        """The objects of an answer with `gap`, None or empty, where its text should be: one, or those of a stream."""
+
+    @abstractmethod
+    def error(self, failure: Failure) -> Mapping[str, Any]:
         """An error's body; the same object stands in a stream that fails half-way."""
+
+    def finish(self, said: Said) -> str | None:
+        """The finish reason in the protocol's words."""
+        return None if said.finish is None else self.finishes.get(said.finish, said.finish)
 
 
 def text_of(content: Any) -> str:

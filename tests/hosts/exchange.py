@@ -10,6 +10,8 @@ from tests.hosts.log import Outcome, Stage
 from tests.hosts.script import Step
 
 _JSON = "application/json"
+_FIRST_ERROR = 400
+_KEYS = ("authorization", "x-api-key", "x-goog-api-key")
 
 
 class Exchange:
@@ -28,23 +30,50 @@ class Exchange:
     ) -> None:
         self.step = step
         self.dialect = dialect
+        dialect.input_tokens = step.count("input", dialect.input_tokens)
         self.stage = stage
         self.home = home
         """The stage's own URL."""
+        self.headers = step.headers()
+        """Those of the response that are not the host's own; a behaviour may add some, and they override."""
         self.reusable = False
         """Whether the connection may carry another request."""
         self._connection = connection
-        self._keep_alive = request.keep_alive
+        self._request = request
         self._number = number
 
     async def wait(self, seconds: float | None) -> None:
         await self._connection.wait(seconds)
 
-    async def start(self) -> None:
-        """Send the headers of a body whose length nobody knows yet."""
-        kind = self.dialect.stream_type if self.dialect.streams else _JSON
-        headers = {"Content-Type": kind, "Cache-Control": "no-cache", "Transfer-Encoding": "chunked"}
-        await self._connection.write(render_head(200, {**headers, **self._connection_header()}))
+    @property
+    def question(self) -> str:
+        """The last user message."""
+        return next((text for role, text in reversed(self.dialect.messages()) if role == "user"), "")
+
+    @property
+    def url(self) -> str:
+        """What the caller asked for, as it came."""
+        return f"http://{self._request.headers.get('host', '')}{self._request.target}"
+
+    @property
+    def key(self) -> str:
+        """What came in the headers that bring a key, as it came."""
+        return " ".join(self._request.headers[name] for name in _KEYS if name in self._request.headers)
+
+    @property
+    def kind(self) -> str:
+        """The content type of an answer."""
+        return self.dialect.stream_type if self.dialect.streams else _JSON
+
+    async def start(self, status: int = 200, *, length: int | None = None) -> None:
+        """Send the headers of a body that is to come, in chunks unless its length is said."""
+        kind = self.kind if status < _FIRST_ERROR else _JSON
+        size = {"Transfer-Encoding": "chunked"} if length is None else {"Content-Length": str(length)}
+        await self.raw(self._head(status, {"Content-Type": kind, "Cache-Control": "no-cache", **size}))
+
+    async def raw(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        await self._connection.write(data)
 
     async def send(self, data: bytes) -> None:
         """Send one chunk of the body that `start` began."""
@@ -53,17 +82,17 @@ class Exchange:
 
     async def finish(self, data: bytes = b"") -> None:
         """Send the last chunk and the end of the body in one write."""
+        data += self.dialect.close() if self.dialect.streams else b""
         chunk = b"%x\r\n%b\r\n" % (len(data), data) if data else b""
         await self._end(chunk + b"0\r\n\r\n")
 
-    async def reply(self, status: int, body: str, kind: str = _JSON, headers: Mapping[str, str] | None = None) -> None:
+    async def reply(self, status: int, body: str | bytes, kind: str = _JSON) -> None:
         """Send a whole response."""
-        data = body.encode()
-        length = {"Content-Type": kind, "Content-Length": str(len(data))}
-        await self._end(render_head(status, {**length, **self._connection_header(), **(headers or {})}) + data)
+        data = body.encode(errors="replace") if isinstance(body, str) else body
+        await self._end(self._head(status, {"Content-Type": kind, "Content-Length": str(len(data))}) + data)
 
-    async def reply_json(self, value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
-        await self.reply(status, to_json(value), headers=headers)
+    async def reply_json(self, value: object, status: int = 200) -> None:
+        await self.reply(status, to_json(value))
 
     def cut(self, *, reset: bool) -> None:
         """Close without an end; the caller of the behaviour closes the socket."""
@@ -80,7 +109,8 @@ class Exchange:
 
     async def _end(self, data: bytes) -> None:
         await self._connection.write(data, before_last=lambda: self.stage.end(self._number, Outcome.SERVED))
-        self.reusable = self._keep_alive
+        self.reusable = self._request.keep_alive
 
-    def _connection_header(self) -> dict[str, str]:
-        return {"Connection": "keep-alive" if self._keep_alive else "close"}
+    def _head(self, status: int, headers: Mapping[str, str]) -> bytes:
+        alive = {"Connection": "keep-alive" if self._request.keep_alive else "close"}
+        return render_head(status, {**headers, **alive, **self.headers})

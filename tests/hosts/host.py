@@ -12,11 +12,17 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
+from tests.hosts.anthropic import Anthropic
 from tests.hosts.dialect import Dialect
+from tests.hosts.gemini import Gemini
 from tests.hosts.log import Call, Clock, Stage
 from tests.hosts.ollama import Ollama
 from tests.hosts.openai import OpenAI
 from tests.hosts.server import LOOPBACK, MODELS, Server, home_of, split_target
+
+_MOST_QUEUED = 128
+_HANDSHAKE = 0.2
+"""Seconds after which a connection on loopback is not made any more."""
 
 
 class Host:
@@ -29,7 +35,7 @@ class Host:
         self._port = port
         self._server = Server(clock)
         self._numbers = itertools.count(1)
-        self._refusing: list[socket.socket] = []
+        self._held: list[socket.socket] = []
         self._started: Future[asyncio.AbstractEventLoop] = Future()
         self._stopping = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="scripted host", daemon=True)
@@ -45,7 +51,7 @@ class Host:
     ) -> None:
         self._started.result().call_soon_threadsafe(self._stopping.set)
         self._thread.join()
-        for endpoint in self._refusing:
+        for endpoint in self._held:
             endpoint.close()
         if self._server.faults and error is None:
             raise BaseExceptionGroup("the scripted host made a mistake", self._server.faults)
@@ -72,6 +78,14 @@ class Host:
         """The base URL of a new stage, ending in /v1. Raises ValueError if the script has a mistake."""
         return self.stage(OpenAI, script, models)
 
+    def anthropic(self, script: str = "ok", models: tuple[str, ...] = MODELS) -> str:
+        """The base URL of a new stage; it may be asked with a /v1 and without. Raises as `openai` does."""
+        return self.stage(Anthropic, script, models)
+
+    def gemini(self, script: str = "ok", models: tuple[str, ...] = MODELS) -> str:
+        """The base URL of a new stage, ending in /v1beta. Raises as `openai` does."""
+        return self.stage(Gemini, script, models)
+
     def ollama(self, script: str = "ok", models: tuple[str, ...] = MODELS) -> str:
         """The base URL of a new stage; `models` are what /api/tags lists. Raises as `openai` does."""
         return self.stage(Ollama, script, models)
@@ -83,10 +97,41 @@ class Host:
 
     def refused(self) -> str:
         """A base URL where nothing listens, and nothing will while this host lives."""
+        return f"http://{_address(self._bound())}"
+
+    def unaccepting(self) -> str:
+        """A base URL where a connection is neither made nor refused: the queue for new ones is full.
+
+        Raises RuntimeError if the system queues more than it was told to.
+        """
+        endpoint = self._bound()
+        endpoint.listen(0)
+        for _ in range(_MOST_QUEUED):
+            filler = socket.socket()
+            self._held.append(filler)
+            filler.settimeout(_HANDSHAKE)
+            try:
+                filler.connect(endpoint.getsockname())
+            except TimeoutError:
+                return f"http://{_address(endpoint)}"
+        raise RuntimeError(f"no end of the queue after {_MOST_QUEUED} connections")
+
+    def tls_silent(self) -> str:
+        """A base URL that takes connections and never says a word, thus ends no TLS handshake."""
+        endpoint = self._bound()
+        # The system itself takes them from here on.
+        endpoint.listen(_MOST_QUEUED)
+        return f"https://{_address(endpoint)}"
+
+    def unknown(self) -> str:
+        """A base URL whose host has no address, see RFC 2606."""
+        return "http://scripted.invalid"
+
+    def _bound(self) -> socket.socket:
         endpoint = socket.socket()
+        self._held.append(endpoint)
         endpoint.bind((LOOPBACK, 0))
-        self._refusing.append(endpoint)
-        return f"http://{LOOPBACK}:{endpoint.getsockname()[1]}"
+        return endpoint
 
     def calls(self, url: str) -> list[Call]:
         """The requests for an answer so far, in the order in which they came, those in flight included."""
@@ -108,3 +153,7 @@ class Host:
         if (stage := self._server.stages().get(home)) is None:
             raise LookupError(f"no stage of this host: {url}")
         return stage
+
+
+def _address(endpoint: socket.socket) -> str:
+    return f"{LOOPBACK}:{endpoint.getsockname()[1]}"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
-from tests.hosts.dialect import Dialect, Said, to_json
+from tests.hosts.dialect import Dialect, Ending, Failure, Said, to_json
 from tests.hosts.log import Stage
 
 _NANOSECONDS = 1_000_000_000
@@ -31,7 +31,7 @@ _MESSAGES = {
 class Ollama(Dialect):
     name: ClassVar[str] = "ollama"
     suffix: ClassVar[str] = ""
-    stream_type: ClassVar[str] = "application/x-ndjson"
+    stream_type = "application/x-ndjson"
 
     @classmethod
     def asks(cls, method: str, path: str) -> bool:
@@ -66,8 +66,11 @@ class Ollama(Dialect):
     def piece(self, text: str) -> bytes:
         return self.frame(self._message({"content": text}))
 
-    def ending(self, said: Said) -> bytes:
-        return self.frame({**self._message({"content": ""}), **_end(said)})
+    def hollow(self) -> bytes:
+        return self.piece("")
+
+    def ending(self, said: Said) -> Ending:
+        return Ending(b"", self.frame({**self._message({"content": ""}), **_end(said)}))
 
     def blank(self) -> bytes:
         return b"\n"
@@ -81,9 +84,14 @@ class Ollama(Dialect):
             content["thinking"] = said.thinking
         return {**self._message(content), **(_end(said) if said.finish is not None else {})}
 
-    def error(self, status: int, code: str | None, message: str | None) -> Mapping[str, Any]:
-        default = _MESSAGES.get(status, f"the scripted host says {status}").format(model=self.model)
-        return {"error": message or code or default}
+    def unanswered(self, said: Said, gap: Any) -> list[Mapping[str, Any]]:
+        return [{**self._message({}), "message": None if gap is None else {}, **_end(said)}]
+
+    def error(self, failure: Failure) -> Mapping[str, Any]:
+        """One string is all there is."""
+        default = _MESSAGES.get(failure.status, f"the scripted host says {failure.status}").format(model=self.model)
+        word = default if failure.code is None or failure.code.isdigit() else failure.code
+        return {"error": word if failure.message is None else failure.message}
 
     def _message(self, content: Mapping[str, str]) -> dict[str, Any]:
         return {

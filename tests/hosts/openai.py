@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from tests.hosts.dialect import Dialect, Said, to_json
+from tests.hosts.dialect import Dialect, Ending, Failure, Said, to_json
 from tests.hosts.log import Stage
 
 _CREATED = 1_700_000_000
@@ -22,7 +22,7 @@ _FIRST_SERVER_ERROR = 500
 class OpenAI(Dialect):
     name: ClassVar[str] = "openai"
     suffix: ClassVar[str] = "/v1"
-    stream_type: ClassVar[str] = "text/event-stream; charset=utf-8"
+    stream_type = "text/event-stream; charset=utf-8"
 
     @classmethod
     def asks(cls, method: str, path: str) -> bool:
@@ -47,7 +47,7 @@ class OpenAI(Dialect):
         return f"data: {to_json(value)}\n\n".encode()
 
     def opening(self) -> bytes:
-        return self._delta({"role": "assistant", "content": ""})
+        return self.hollow()
 
     def thought(self, text: str) -> bytes:
         return self._delta({"reasoning_content": text})
@@ -55,11 +55,14 @@ class OpenAI(Dialect):
     def piece(self, text: str) -> bytes:
         return self._delta({"content": text})
 
-    def ending(self, said: Said) -> bytes:
-        last = self._delta({}, said.finish)
+    def hollow(self) -> bytes:
+        return self._delta({"role": "assistant", "content": ""})
+
+    def ending(self, said: Said) -> Ending:
+        closing = self._delta({}, self.finish(said))
         if self._counts:
-            last += self.frame({**self._frame_of([]), "usage": _usage(said)})
-        return last + b"data: [DONE]\n\n"
+            closing += self.frame({**self._frame_of([]), "usage": _usage(said)})
+        return Ending(closing, b"data: [DONE]\n\n")
 
     def blank(self) -> bytes:
         return b": keep-alive\n\n"
@@ -71,19 +74,31 @@ class OpenAI(Dialect):
         message = {"role": "assistant", "content": said.text}
         if said.thinking:
             message["reasoning_content"] = said.thinking
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": said.finish}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self.finish(said)}
         return {**self._frame_of([choice], "chat.completion"), "usage": _usage(said)}
 
-    def error(self, status: int, code: str | None, message: str | None) -> Mapping[str, Any]:
-        kind = "server_error" if status >= _FIRST_SERVER_ERROR else _TYPES.get(status, "invalid_request_error")
-        text = message or f"The scripted host says {status}."
-        return {"error": {"message": text, "type": kind, "param": None, "code": code or _CODES.get(status)}}
+    def unanswered(self, said: Said, gap: Any) -> list[Mapping[str, Any]]:
+        kind = "chat.completion.chunk" if self.streams else "chat.completion"
+        return [{**self._frame_of(gap, kind), "usage": _usage(said)}]
+
+    def error(self, failure: Failure) -> Mapping[str, Any]:
+        """A `code` of digits is a number, as OpenRouter's is."""
+        server = failure.status >= _FIRST_SERVER_ERROR
+        kind = "server_error" if server else _TYPES.get(failure.status, "invalid_request_error")
+        code: str | int | None = failure.code or _CODES.get(failure.status)
+        error = {
+            "message": f"The scripted host says {failure.status}." if failure.message is None else failure.message,
+            "type": failure.type or kind,
+            "param": failure.param,
+            "code": int(code) if code is not None and str(code).isdigit() else code,
+        }
+        return {"error": error}
 
     def _delta(self, delta: Mapping[str, str], finish: str | None = None) -> bytes:
         frame = self._frame_of([{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}])
         return self.frame({**frame, "usage": None} if self._counts else frame)
 
-    def _frame_of(self, choices: list[Any], kind: str = "chat.completion.chunk") -> dict[str, Any]:
+    def _frame_of(self, choices: list[Any] | None, kind: str = "chat.completion.chunk") -> dict[str, Any]:
         return {
             "id": "chatcmpl-scripted",
             "object": kind,

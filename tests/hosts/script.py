@@ -7,32 +7,51 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-_ANSWER = frozenset({"text", "echo", "every", "load", "finish", "input", "output"})
+_COUNTS = frozenset({"input", "output"})
+_ANSWER = frozenset({"text", "echo", "every", "load", "finish", "type"}) | _COUNTS
+_ERROR = frozenset({"status", "code", "type", "message", "param", "retry-delay", "quota", "quote"})
+_REFUSAL = _ERROR | {"list", "html", "body", "drip", "every", "mb"}
 
-#: Which parameters each behaviour takes, besides `delay`; what they do stands in the package's docstring.
+#: Which parameters each behaviour takes, besides `delay` and headers; what they do stands in the package's docstring.
 KNOWN: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "ok": _ANSWER,
         "thinking": _ANSWER,
         "length": _ANSWER,
-        "no-end": _ANSWER,
         "length-empty": frozenset({"thinking"}),
         "empty": frozenset(),
-        "status": frozenset({"status", "code", "message", "body", "html"}),
+        "repeat": _ANSWER - {"echo"} | {"times"},
+        "no-end": _ANSWER,
+        "no-done": _ANSWER - {"load", "type"},
+        "late-error": _ANSWER - {"load"} | _ERROR | {"past"},
+        "late-cut": _ANSWER - {"load", "type"} | {"past", "reset"},
+        "status": _REFUSAL,
+        "quote": _REFUSAL,
+        "error-200": _ERROR | {"list"},
+        "error-in-stream": _ERROR | {"after"},
+        "null-choices": _COUNTS | {"block"},
+        "empty-candidates": _COUNTS | {"block"},
         "redirect": frozenset({"to", "status"}),
         "silent": frozenset(),
         "head-only": frozenset(),
+        "head-drip": frozenset({"every"}),
         "stall": frozenset({"after"}),
         "drip": frozenset({"every"}),
+        "whitespace": frozenset({"every"}),
+        "role-only": frozenset({"every"}),
         "blanks": frozenset({"every"}),
         "cut": frozenset({"after", "reset"}),
         "cut-head": frozenset({"reset"}),
-        "error-in-stream": frozenset({"code", "message"}),
+        "short": _ANSWER - {"every", "load", "type"},
+        "bad-chunks": frozenset({"after"}),
+        "not-http": frozenset(),
         "unreadable": frozenset({"garbage", "shape"}),
         "big": frozenset({"mb", "line"}),
+        "gzip": _ANSWER - {"every", "load", "type"} | {"mb", "garbage"},
+        "long-header": _ANSWER | {"kb"},
     }
 )
-_NUMBERS = frozenset({"delay", "every", "load", "after", "mb", "input", "output", "status"})
+_NUMBERS = frozenset({"delay", "every", "load", "after", "mb", "kb", "times", "input", "output", "status"})
 _HEADER = re.compile(r"(retry-after|x-)[a-z-]*")
 
 
@@ -83,7 +102,7 @@ def _read_step(text: str) -> Step:
 def _read_parameter(behaviour: str, text: str) -> tuple[str, str]:
     key, _, value = ("status", "=", text) if text.isdigit() else text.partition("=")
     allowed = KNOWN[behaviour] | {"delay"}
-    if key not in allowed and not (behaviour == "status" and _HEADER.fullmatch(key)):
+    if key not in allowed and not _HEADER.fullmatch(key):
         raise ValueError(f"{behaviour} has no parameter {key!r}; it takes: {', '.join(sorted(allowed))}")
     if key in _NUMBERS and not re.fullmatch(r"\d+(\.\d+)?", value):
         raise ValueError(f"{behaviour}:{key} needs a number, not {value!r}")

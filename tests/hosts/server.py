@@ -11,16 +11,19 @@ from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote, unquote
 
-from tests.hosts.behaviours import BEHAVIOURS, HTML, PAGE
+from tests.hosts.anthropic import Anthropic
+from tests.hosts.behaviours import BEHAVIOURS
 from tests.hosts.connection import ClientGone, Connection, Request, WatchedReader, render_head
 from tests.hosts.dialect import Dialect, to_json
+from tests.hosts.errors import HTML, PAGE
 from tests.hosts.exchange import Exchange
+from tests.hosts.gemini import Gemini
 from tests.hosts.log import Call, Clock, Outcome, Stage
 from tests.hosts.ollama import Ollama
 from tests.hosts.openai import OpenAI
 
-#: One more protocol: its file, its name here, and a method of Host.
-DIALECTS: tuple[type[Dialect], ...] = (OpenAI, Ollama)
+#: One more protocol: its file, its name here, and a method of Host. Gemini's list of models also ends as OpenAI's does.
+DIALECTS: tuple[type[Dialect], ...] = (Gemini, Anthropic, OpenAI, Ollama)
 MODELS = ("scripted:latest",)
 LOOPBACK = "127.0.0.1"
 _JSON = "application/json"

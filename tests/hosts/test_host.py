@@ -11,24 +11,25 @@ from contextlib import ExitStack
 from urllib.parse import urlsplit
 
 import httpx
-import ollama
 import pytest
 
 from tests.eventually import eventually
 from tests.hosts import Host, Outcome
-from tests.hosts.behaviours import TEXT
+from tests.hosts.answers import TEXT
 from tests.hosts.connection import Connection
-from tests.hosts.listener import ENDPOINTS, QUESTION, hear, question, read_until, request_of, send, stage
+from tests.hosts.listener import MARKS, QUESTION, endpoint_of, hear, question, read_until, request_of, send, stage
 
 
 def test_a_call_is_logged_with_all_that_was_sent(host: Host, protocol: str, client: httpx.Client) -> None:
     """Headers in lower case, the parsed body, when it began and ended."""
     url = stage(host, protocol, "ok")
     before = time.monotonic()
-    client.post(url + ENDPOINTS[protocol], json=question(stream=False), headers={"X-Request": "Seven"})
+    client.post(
+        url + endpoint_of(protocol, stream=False), json=question(protocol, stream=False), headers={"X-Request": "Seven"}
+    )
     (call,) = host.calls(url)
     assert (call.number, call.protocol, call.behaviour) == (1, protocol, "ok")
-    assert (call.body["messages"][-1]["content"], call.headers["x-request"]) == (QUESTION, "Seven")
+    assert (call.body, call.headers["x-request"]) == (question(protocol, stream=False), "Seven")
     assert call.ended is not None
     assert before <= call.started <= call.ended <= time.monotonic()
     assert (call.outcome, call.closed_at) == (Outcome.SERVED, None)
@@ -37,7 +38,7 @@ def test_a_call_is_logged_with_all_that_was_sent(host: Host, protocol: str, clie
 def test_each_call_meets_the_next_behaviour_and_the_last_one_repeats(host: Host, protocol: str) -> None:
     """Calls of one stage are numbered, whatever came of them."""
     url = stage(host, protocol, "status:500,cut-head,ok")
-    assert [hear(url, stream=True).status for _ in range(4)] == [500, 0, 200, 200]
+    assert [hear(url, protocol, stream=True).status for _ in range(4)] == [500, 0, 200, 200]
     assert [call.number for call in host.calls(url)] == [1, 2, 3, 4]
     assert [call.behaviour for call in host.calls(url)] == ["status", "cut-head", "ok", "ok"]
 
@@ -45,7 +46,7 @@ def test_each_call_meets_the_next_behaviour_and_the_last_one_repeats(host: Host,
 def test_stages_of_the_same_behaviour_have_logs_of_their_own(host: Host, protocol: str) -> None:
     """Also their place in the script is their own."""
     one, other = (stage(host, protocol, "ok,status:500") for _ in range(2))
-    assert [hear(url, stream=True).status for url in (one, other, one)] == [200, 200, 500]
+    assert [hear(url, protocol, stream=True).status for url in (one, other, one)] == [200, 200, 500]
     assert (len(host.calls(one)), len(host.calls(other))) == (2, 1)
 
 
@@ -61,13 +62,6 @@ def test_a_script_with_a_mistake_is_refused_where_it_is_written(host: Host, clie
         host.openai("okay")
     answer = client.post(f"{host.url}/okay/v1/chat/completions", json={})
     assert (answer.status_code, answer.text[:24]) == (404, "no behaviour 'okay'; the")
-
-
-def test_nothing_listens_where_connections_are_refused(host: Host, client: httpx.Client) -> None:
-    """The port is held, so that nobody else comes to listen there."""
-    with pytest.raises(httpx.ConnectError):
-        client.post(f"{host.refused()}/chat/completions", json={})
-    assert host.refused() != host.refused()
 
 
 @pytest.mark.parametrize("script", ["silent", "head-only", "stall", "ok:delay=60", "drip:every=60", "ok:every=60"])
@@ -103,7 +97,7 @@ def test_closing_after_the_end_is_no_abort(host: Host, protocol: str) -> None:
     assert received.endswith(b"0\r\n\r\n")
     assert b"\r\nConnection: close\r\n" in received
     with send(url, protocol) as endpoint:
-        read_until(endpoint, b"[DONE]" if protocol == "openai" else b'"done": true')
+        read_until(endpoint, MARKS[protocol])
     eventually(lambda: not host.in_flight(url), "both calls have ended")
     assert [call.outcome for call in host.calls(url)] == [Outcome.SERVED, Outcome.SERVED]
 
@@ -112,34 +106,40 @@ def test_calls_one_after_the_other_share_a_connection(host: Host, protocol: str,
     """Keep-alive works after a stream, a whole body, an error and a page; not after a cut."""
     url = stage(host, protocol, "ok,status:500,unreadable,no-end,ok")
     for streams in (True, True, False, True, False):
-        client.post(url + ENDPOINTS[protocol], json=question(stream=streams))
+        client.post(url + endpoint_of(protocol, stream=streams), json=question(protocol, stream=streams))
     assert len({call.connection for call in host.calls(url)}) == 1
 
 
 def test_a_chunked_request_is_read(host: Host, protocol: str, client: httpx.Client) -> None:
     """Some clients send a body whose length they do not say, in pieces of any size."""
     url = stage(host, protocol, "ok:echo")
-    body = json.dumps(question(stream=False)).encode()
-    answer = client.post(url + ENDPOINTS[protocol], content=(body[at : at + 7] for at in range(0, len(body), 7)))
+    body = json.dumps(question(protocol, stream=False)).encode()
+    answer = client.post(
+        url + endpoint_of(protocol, stream=False), content=(body[at : at + 7] for at in range(0, len(body), 7))
+    )
     assert QUESTION in answer.text
-    assert host.calls(url)[0].body == question(stream=False)
+    assert host.calls(url)[0].body == question(protocol, stream=False)
 
 
 def test_a_body_of_megabytes_is_read(host: Host, protocol: str, client: httpx.Client) -> None:
     """As a long document is one."""
     url = stage(host, protocol, "ok:text=Fine.")
-    answer = client.post(url + ENDPOINTS[protocol], json=question(stream=False, text="word " * 800_000))
+    answer = client.post(
+        url + endpoint_of(protocol, stream=False), json=question(protocol, stream=False, text="word " * 800_000)
+    )
     assert "Fine." in answer.text
     assert "800002" in answer.text
 
 
-@pytest.mark.parametrize("body", [b"", b"[1]", b"{", b'{"messages": 1}', b'{"messages": [1]}', b"\xff"])
+@pytest.mark.parametrize(
+    "body", [b"", b"[1]", b"{", b'{"messages": 1}', b'{"messages": [1]}', b'{"contents": [{"parts": 1}]}', b"\xff"]
+)
 def test_a_body_that_is_no_question_is_answered_all_the_same(
     host: Host, protocol: str, client: httpx.Client, body: bytes
 ) -> None:
     """The host is no judge of requests; its log shows what came."""
     url = stage(host, protocol, "ok:echo")
-    assert client.post(url + ENDPOINTS[protocol], content=body).status_code == 200
+    assert client.post(url + endpoint_of(protocol, stream=False), content=body).status_code == 200
     assert len(host.calls(url)) == 1
 
 
@@ -151,7 +151,7 @@ def test_what_is_not_http_ends_the_connection(host: Host, request_text: str) -> 
     with socket.create_connection(("127.0.0.1", urlsplit(host.url).port or 0), timeout=10) as endpoint:
         endpoint.sendall(request_text.encode())
         assert endpoint.recv(1000) == b""
-    assert hear(host.openai(), stream=True).text == TEXT
+    assert hear(host.openai(), "openai", stream=True).text == TEXT
 
 
 def test_most_at_once_counts_what_was_in_flight_together(host: Host, protocol: str) -> None:
@@ -162,7 +162,7 @@ def test_most_at_once_counts_what_was_in_flight_together(host: Host, protocol: s
             stack.enter_context(send(url, protocol))
             eventually(lambda: host.in_flight(url) == number, f"{number} calls in flight")  # noqa: B023
     eventually(lambda: host.in_flight(url) == 0, "all three have gone")
-    assert hear(url, stream=True).status == 200
+    assert hear(url, protocol, stream=True).status == 200
     assert (host.most_at_once(url), host.in_flight(url), len(host.calls(url))) == (3, 0, 4)
 
 
@@ -170,7 +170,7 @@ def test_most_at_once_counts_what_was_in_flight_together(host: Host, protocol: s
 def test_a_client_that_keeps_to_one_at_a_time_is_never_logged_as_two(host: Host, protocol: str, script: str) -> None:
     """However fast it asks again once it has the end or has closed: a lane of one is judged by this figure."""
     url = stage(host, protocol, script)
-    mark = b'"done": true' if protocol == "ollama" else b"[DONE]"
+    mark = MARKS[protocol]
     ends = {"ok": mark, "empty": mark, "status:500": b"error", "stall:after=1": b"Hello", "cut:after=1": b"never"}
     for _ in range(50):
         with send(url, protocol) as endpoint:
@@ -241,7 +241,7 @@ def test_a_mistake_of_the_host_itself_does_not_go_unseen(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(Connection, "write", broken)
     with pytest.raises(ExceptionGroup, match="the scripted host made a mistake"), Host() as host:
-        assert hear(host.openai(), stream=True).broken is httpx.RemoteProtocolError
+        assert hear(host.openai(), "openai", stream=True).broken is httpx.RemoteProtocolError
 
 
 def test_a_port_in_use_is_an_error_of_the_caller(host: Host) -> None:
@@ -250,23 +250,17 @@ def test_a_port_in_use_is_an_error_of_the_caller(host: Host) -> None:
         pass
 
 
-def test_ollamas_own_client_is_served(host: Host) -> None:
-    """Streaming, in one piece, its list of models, what is loaded, and its errors."""
-    url = host.ollama("ok,thinking,status:404", models=("tiny:latest", "large:latest"))
-    client = ollama.Client(url)
-    messages = [{"role": "user", "content": QUESTION}]
-    parts = list(client.chat("tiny", messages, stream=True))
-    assert "".join(part.message.content or "" for part in parts) == TEXT
-    assert (parts[-1].done, parts[-1].done_reason, parts[-1].prompt_eval_count) == (True, "stop", 5)
-    assert (parts[-1].total_duration or 0) >= (parts[-1].eval_duration or 0) > 0
-    whole = client.chat("tiny", messages)
-    assert (whole.message.content, bool(whole.message.thinking), whole.model) == (TEXT, True, "tiny")
-    with pytest.raises(ollama.ResponseError, match="model 'tiny' not found"):
-        client.chat("tiny", messages)
-    assert [model.model for model in client.list().models] == ["tiny:latest", "large:latest"]
-    assert [model.name for model in client.ps().models] == ["tiny:latest", "large:latest"]
+def test_ollamas_models_are_listed(host: Host, client: httpx.Client) -> None:
+    """Those that are pulled and those that are loaded, and what has to do with them in an answer."""
+    names = ["tiny:latest", "large:latest"]
+    url = host.ollama("ok,status:404", models=tuple(names))
+    assert [model["model"] for model in client.get(f"{url}/api/tags").json()["models"]] == names
+    assert [model["name"] for model in client.get(f"{url}/api/ps").json()["models"]] == names
+    last = hear(url, "ollama", stream=True).objects[-1]
+    assert (last["done"], last["done_reason"], last["prompt_eval_count"], last["model"]) == (True, "stop", 7, "m")
+    assert last["total_duration"] >= last["eval_duration"] > 0
+    assert hear(url, "ollama", stream=True).error == "model 'm' not found"
     assert host.others(url) == ["GET /api/tags", "GET /api/ps"]
-    client._client.close()
 
 
 def test_the_hosts_health_can_be_asked(host: Host, client: httpx.Client) -> None:
@@ -277,6 +271,8 @@ def test_the_hosts_health_can_be_asked(host: Host, client: httpx.Client) -> None
     assert client.get(f"{url}/api/version").json()["version"]
     assert client.get(f"{url}/api/nothing").status_code == 404
     assert client.get(f"{host.openai(models=('m',))}/models").json()["data"][0]["id"] == "m"
+    assert client.get(f"{host.gemini(models=('m',))}/models").json()["models"][0]["name"] == "models/m"
+    assert client.get(f"{host.anthropic(models=('m',))}/v1/models").json()["data"][0]["id"] == "m"
     assert (host.calls(url), len(host.others(url))) == ([], 3)
 
 
@@ -288,9 +284,9 @@ def test_a_cold_model_is_loaded_by_the_first_call_that_holds_out(host: Host, cli
         return bool(client.get(f"{url}/api/ps").json()["models"])
 
     assert not resident()
-    assert hear(url, stream=True, timeout=0.1).broken is httpx.ReadTimeout
+    assert hear(url, "ollama", stream=True, timeout=0.1).broken is httpx.ReadTimeout
     assert not resident()
-    cold, warm = hear(url, stream=True), hear(url, stream=True)
+    cold, warm = hear(url, "ollama", stream=True), hear(url, "ollama", stream=True)
     assert resident()
     assert cold.objects[-1]["load_duration"] == 500_000_000 > warm.objects[-1]["load_duration"]
     assert cold.text == warm.text == TEXT

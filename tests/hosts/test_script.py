@@ -32,7 +32,7 @@ def test_any_text_can_be_a_value(text: str) -> None:
         ("", "no behaviour ''"),
         ("ok,", "no behaviour ''"),
         ("stall:every=1", "stall has no parameter 'every'; it takes: after, delay"),
-        ("ok:x-header=1", "ok has no parameter 'x-header'"),
+        ("ok:header=1", "ok has no parameter 'header'"),
         ("drip:every=soon", "drip:every needs a number, not 'soon'"),
         ("stall:after=-1", "stall:after needs a number, not '-1'"),
         ("status", "status needs a number: status:500"),

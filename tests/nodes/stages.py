@@ -27,9 +27,6 @@ KEY_VARIABLE = "HOUSE_KEY"
 
 ANSWER = "canary-of-the-answer"
 
-COMPLAINT = "canary-of-the-complaint"
-"""What a host says when it refuses: providers quote keys and prompts there."""
-
 _HOME: Mapping[str, object] = MappingProxyType({"local": True})
 
 STAGES: Mapping[str, Played] = MappingProxyType(
@@ -37,11 +34,16 @@ STAGES: Mapping[str, Played] = MappingProxyType(
         "broken": Played("openai", "status:500"),
         "throttled": Played("openai", "status:429"),
         "strict": Played("openai", "status:400"),
+        "locked": Played("openai", "status:401:message=Incorrect API key provided."),
+        "busy": Played("openai", "status:429:retry-after=3600"),
+        "modern": Played(
+            "openai", "status:400:code=unsupported_parameter:message=temperature is not supported,ok:echo"
+        ),
         "silent": Played("openai", "silent", {"timeout": 60}),
         "impatient": Played("openai", "silent", {"timeout": 0.5}),
         "echo": Played("openai", "ok:echo", {"api_key_env": KEY_VARIABLE}),
-        "leaky": Played("openai", f"status:401:message={COMPLAINT} {KEY}", {"api_key_env": KEY_VARIABLE}),
-        "leaky-stream": Played("openai", f"error-in-stream:message={COMPLAINT}", {"api_key_env": KEY_VARIABLE}),
+        "leaky": Played("openai", "status:401:quote", {"api_key_env": KEY_VARIABLE}),
+        "leaky-stream": Played("openai", "error-in-stream:quote", {"api_key_env": KEY_VARIABLE}),
         "tells": Played("ollama", f"ok:text={ANSWER}", _HOME),
         "slow-echo": Played("openai", "ok:echo:delay=0.5"),
         "slow": Played("openai", "ok:delay=1"),
@@ -69,6 +71,9 @@ CHAINS: Mapping[str, Sequence[str]] = MappingProxyType(
         "lane-hang": ("lane-silent", "lane-echo"),
         "strict-first": ("strict", "echo"),
         "hopeless": ("broken", "throttled"),
+        "locked-first": ("locked", "echo"),
+        "busy-first": ("busy", "echo"),
+        "modern-first": ("modern", "tells"),
         "secrets": ("leaky", "leaky-stream", "tells"),
         "secrets-kept": ("leaky", "leaky-stream"),
         "nobody": ("attic",),

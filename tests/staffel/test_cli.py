@@ -151,3 +151,38 @@ def test_a_table_gets_no_codes_of_a_record() -> None:
            "duration_s": 1.0, "cost_usd": None, "worker": "w\x07"}  # fmt: skip
     cells = [cell for column in table([row]).columns for cell in column.cells]
     assert ("m" in cells, "w" in cells) == (True, True)
+
+
+def test_a_schema_and_pictures_are_read_from_files(tmp_path: Path) -> None:
+    """The request holds what is in them: no path leaves this machine."""
+    (tmp_path / "schema.json").write_bytes(b'\xef\xbb\xbf{"type": "object"}')
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    options = {"schema": str(tmp_path / "schema.json"), "image": (str(tmp_path / "a.png"),), "stop": ()}
+    fields = jobs.request_of("What is this?", None, options)
+    assert fields == {
+        "prompt": "What is this?", "response_schema": {"type": "object"}, "images": [b"\x89PNG\r\n\x1a\n"]
+    }  # fmt: skip
+    assert jobs.request_of(None, '{"prompt": "Who?"}', options)["prompt"] == "Who?"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ("--schema nothing.json", "--schema nothing.json: cannot be read: no such file or directory"),
+        ("--image .", "--image .: cannot be read: is a directory"),
+        ("--image /dev/zero", "--image /dev/zero: longer than 64,000,000 bytes"),
+        ("--image text.txt", "images.0: must be the bytes of a PNG, JPEG, GIF or WebP image, or their base64"),
+        ("--schema list.json", "--schema list.json: must be a JSON schema"),
+        ("--schema type.json", "response_schema: not a JSON schema at type"),
+        ("--schema bytes.bin", "--schema bytes.bin: not JSON: not text"),
+        ("--schema text.txt", "--schema text.txt: not JSON: Expecting value: line 1 column 1 (char 0)"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_one_line(tmp_path: Path, arguments: str, line: str) -> None:
+    """Before Redis is asked for anything; the last line, below the one that names it."""
+    (tmp_path / "text.txt").write_text("iVBORw0KGgo=")
+    (tmp_path / "list.json").write_text("[]")
+    (tmp_path / "type.json").write_text('{"type": "objct"}')
+    (tmp_path / "bytes.bin").write_bytes(b"\xff\xfe\xfd\x00\x80")
+    done = staffel(tmp_path, f"ask Why? {arguments}", STAFFEL_REDIS_URL="redis://127.0.0.1:1/0")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, line)

@@ -19,6 +19,7 @@ SUBMITTED = 1_700_000_000_000
 FAILED = Attempt(
     n=1, of=3, stage="primary", model="gpt-4.1", outcome=Outcome.FAILED, reason=Reason.SERVER_ERROR, status=500,
     started_at=SUBMITTED / 1000 + 0.01, duration_s=0.0204, cost_usd=0.0, worker="cloud@host",
+    detail="No room.",
 )  # fmt: skip
 SKIPPED = Attempt(n=2, of=3, stage="backup", model="other", outcome=Outcome.SKIPPED, reason=Reason.DEADLINE, cost_usd=0)
 ANSWERED = Attempt(
@@ -68,7 +69,7 @@ def test_the_object_is_the_one_of_the_design_key_for_key() -> None:
         ("n", 1), ("of", 3), ("stage", "primary"), ("model", "gpt-4.1"), ("outcome", "failed"),
         ("reason", "server_error"), ("status", 500), ("started_at", "2023-11-14T22:13:20.010Z"),
         ("duration_s", 0.02), ("first_token_s", None), ("completed", False), ("committed", False),
-        ("retry_after_s", None), ("usage", None), ("cost_usd", 0.0), ("worker", "cloud@host"),
+        ("retry_after_s", None), ("usage", None), ("cost_usd", 0.0), ("worker", "cloud@host"), ("detail", "No room."),
     ]  # fmt: skip
 
 
@@ -129,8 +130,9 @@ def test_the_story_says_what_each_stage_did() -> None:
     """It is the one string of the error that a job without an answer raises."""
     crashed = Attempt(n=4, of=4, stage="last", model="m", outcome=Outcome.UNKNOWN, reason=Reason.CRASHED)
     told = story(answered(FAILED, SKIPPED, ANSWERED, crashed)["attempts"])
-    assert (
-        told == "primary server_error (500) 0.0 s; backup skipped: deadline; local answered 0.6 s; last crashed 0.0 s"
+    assert told == (
+        "primary server_error (500) 0.0 s (No room.); backup skipped: deadline; "
+        "local answered 0.6 s; last crashed 0.0 s"
     )
     assert story([]) == "no stage was asked"
 
@@ -140,7 +142,7 @@ def test_a_job_without_an_answer_is_an_error_of_its_own(status: str) -> None:
     """It carries the story, the job and its attempts."""
     error = unanswered(as_object("j", record(status), ledger(FAILED), SUBMITTED))
     assert type(error) is UNANSWERED[status]
-    assert str(error) == f"{status}: primary server_error (500) 0.0 s"
+    assert str(error) == f"{status}: primary server_error (500) 0.0 s (No room.)"
     assert (error.job, [row["stage"] for row in error.attempts]) == ("j", ["primary"])
 
 

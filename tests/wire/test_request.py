@@ -16,8 +16,8 @@ from staffel_wire.request import NOT_YET, Request, parse
 
 PROMPT = {"prompt": "Why?"}
 FIELDS = (
-    "chain, deadline, label, local_only, max_output_tokens, messages, params, prompt, reasoning, seed, stop, system, "
-    "temperature"
+    "chain, deadline, images, label, local_only, max_output_tokens, messages, params, prompt, reasoning, "
+    "response_schema, seed, stop, system, temperature"
 )
 NO_NAME = "not a field of a message; there are content, role"
 SURROGATE = "holds a lone surrogate (half a character), which is no text; decode it first"
@@ -101,6 +101,8 @@ def test_a_field_that_is_not_supported_yet_is_refused_by_name(field: str, value:
         ({**PROMPT, "params": {"p": {"\ud800": 1}}}, "params.p.?"),
         ({**PROMPT, "\ud800": 1}, "?"),
         ({**PROMPT, "unknown": "\ud800"}, "unknown"),
+        ({**PROMPT, "response_schema": {"title": "\ud800"}}, "response_schema.title"),
+        ({**PROMPT, "images": ["\ud800"]}, "images.0"),
         ({**PROMPT, "params": {"p\n\x1b[2J": {"a": "\ud800"}}}, "params.p??[2J.a"),
         ({**PROMPT, "params": {"k" * 100: {"a": "\ud800"}}}, "params." + "k" * 53),
     ],
@@ -164,6 +166,14 @@ def test_a_long_key_above_many_values_is_checked_in_no_time() -> None:
         {**PROMPT, "params": {"p": {"a": {"CANARY"}}}},
         {**PROMPT, "params": {"p": "CANARY"}},
         {**PROMPT, "stream": "CANARY"},
+        {**PROMPT, "images": ["CANARY"]},
+        {**PROMPT, "images": "CANARY"},
+        {**PROMPT, "images": [{"CANARY": "CANARY"}]},
+        {**PROMPT, "response_schema": "CANARY"},
+        {**PROMPT, "response_schema": {"type": "CANARY"}},
+        {**PROMPT, "response_schema": {"$ref": "CANARY"}},
+        {**PROMPT, "response_schema": {"pattern": "(CANARY"}},
+        {**PROMPT, "response_schema": {"properties": {"a CANARY": {"type": "CANARY"}}}},
         {**PROMPT, "unknown": "CANARY"},
         {"prompt": ["CANARY"]},
         {"prompt": "CANARY\ud800"},

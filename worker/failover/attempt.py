@@ -36,10 +36,12 @@ class Reason(StrEnum):
     INCOMPLETE = "incomplete"
     TRUNCATED = "truncated"
     MALFORMED = "malformed"
+    DEGENERATE = "degenerate"
     UNSUPPORTED = "unsupported"
     MISROUTED = "misrouted"
     DEADLINE = "deadline"
     LOCAL_ONLY = "local_only"
+    CAPABILITY = "capability"
     CANCELLED = "cancelled"
     CRASHED = "crashed"
 
@@ -57,8 +59,9 @@ class Usage:
 class Attempt:
     """What came of one stage. Times in seconds, `started_at` in epoch seconds of the server's clock, cost in USD.
 
-    Holds no endpoint, key, header or text. `completed`: the end of the answer was seen; `committed`: pieces of it
-    were shown to the caller; an unknown cost is None, never 0.
+    Holds no endpoint, key, header or prompt; `detail` is what the host said of its failure, cleaned of them.
+    `completed`: the end of the answer was seen; `committed`: pieces of it were shown to the caller; an unknown cost is
+    None, never 0.
     """
 
     n: int
@@ -77,6 +80,7 @@ class Attempt:
     usage: Usage | None = None
     cost_usd: float | None = None
     worker: str | None = None
+    detail: str | None = None
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for the ledger."""

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import io
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import cast
 
-from worker.failover.provider import Call, End, Fault, Kind, Piece, Provider, counted
+from worker.failover.attempt import Usage
+from worker.failover.provider import Call, Chunk, End, Fault, Kind, Piece, Provider, counted
 
-MAX_TEXT = 8_000_000
-"""Characters of an answer that are read at most; a host that sends more is not answering."""
+_REST_S = 0.005
+"""A stream that never makes us wait gives way to the loop after so long: to other calls, and to their clocks."""
+
+# Found now: a codec is a file, and a process may have none left to open.
+_UTF_16 = codecs.getincrementaldecoder("utf-16-le")
+
+_VISIBLE = re.compile(r"[^\s\x00-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]")
+"""Anything but blanks, and characters that have neither width nor shape."""
 
 Sink = Callable[[str], Awaitable[None]]
 """Takes the pieces of an answer as they come."""
@@ -24,6 +33,7 @@ class Reply:
 
     text: str = ""
     end: End | None = None
+    usage: Usage | None = None
     fault: Fault | None = None
     first_token_s: float | None = None
     duration_s: float = 0.0
@@ -32,36 +42,36 @@ class Reply:
 async def read(provider: Provider, call: Call, budget: float, sink: Sink | None = None) -> Reply:
     """Ask once and read to the end; never raises for what a host does, only when the caller cancels.
 
-    `budget` (s) is the whole attempt's clock. First token and idle clocks are stopped by content alone,
-    so a host that sends blank lines meets them all the same. An exception of the provider's is an unreadable reply:
-    one that left this function would leave the job running for ever. The sink's own exceptions do leave it.
+    `budget` (s) is the whole attempt's clock. First token and idle clocks are stopped by content alone, so a host that
+    sends blank lines meets them all the same; they stand still while the sink works. An exception of the provider's is
+    an unreadable reply: one that left this function would leave the job running for ever. The sink's own exceptions do
+    leave it.
     """
     now = asyncio.get_running_loop().time
-    started, pieces, size, reply = now(), list[str](), 0, Reply()
-    clocks, whole = _Clocks(call, started, budget), _Whole()
+    started, text = now(), _Text(call.stage.max_reply_bytes)
+    clocks, reply = _Clocks(call, started, budget), Reply()
     try:
         async with aclosing(_chunks(provider, call)) as stream:
             while (chunk := await clocks.next(stream)) is not None:
+                if isinstance(chunk, Usage):
+                    reply = replace(reply, usage=_credible(chunk))
+                    continue
                 if isinstance(chunk, End):
-                    reply = replace(reply, end=_credible(chunk))
+                    reply = replace(reply, end=chunk, usage=_credible(chunk.usage) or reply.usage)
                     break
-                clocks.heard(now())
-                if reply.first_token_s is None:
-                    reply = replace(reply, first_token_s=now() - started)
-                if not chunk.thought and (text := whole.take(chunk.text)):
-                    pieces.append(text)
-                    size += len(text)
-                    if size > MAX_TEXT:
-                        raise Fault(Kind.UNREADABLE)
-                    if sink:
-                        await sink(text)
+                if _bears_content(chunk):
+                    clocks.heard()
+                    if reply.first_token_s is None:
+                        reply = replace(reply, first_token_s=now() - started)
+                if not chunk.thought and (piece := text.take(chunk.text)) and sink:
+                    await clocks.wait_for(sink(piece))
     except Fault as fault:
         if reply.end is None:  # what fails after the end fails in closing: the answer is whole
             reply = replace(reply, fault=fault)
-    return replace(reply, text="".join(pieces), duration_s=now() - started)
+    return replace(reply, text=text.whole(), duration_s=now() - started)
 
 
-_Stream = AsyncGenerator[Piece | End, None]
+_Stream = AsyncGenerator[Chunk, None]
 
 
 async def _chunks(provider: Provider, call: Call) -> _Stream:
@@ -75,26 +85,41 @@ async def _chunks(provider: Provider, call: Call) -> _Stream:
         raise Fault(Kind.UNREADABLE) from error
 
 
-def _credible(end: End) -> End:
-    usage = end.usage
-    return (
-        end
-        if usage is None
-        else replace(end, usage=counted(usage.input_tokens, usage.output_tokens, usage.reasoning_tokens))
-    )
+def _credible(usage: Usage | None) -> Usage | None:
+    return usage and counted(usage.input_tokens, usage.output_tokens, usage.reasoning_tokens)
 
 
-class _Whole:
-    """Text in whole characters: JSON can spell half of one, which nothing can print or store.
+def _bears_content(piece: Piece) -> bool:
+    """Whether anything can be seen of it; thinking whose text is not kept was seen by the provider."""
+    if piece.thought and not piece.text:
+        return True
+    return _VISIBLE.search(piece.text) is not None
+
+
+class _Text:
+    """An answer in whole characters: JSON can spell half of one, which nothing can print or store.
 
     Two halves that come in two pieces are joined, a lone one is replaced, and one at the very end is dropped.
     """
 
-    def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-16-le")("replace")
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._decoder = _UTF_16("replace")
+        self._text = io.StringIO()
 
-    def take(self, text: str) -> str:
-        return self._decoder.decode(text.encode("utf-16-le", "surrogatepass"))
+    def take(self, piece: str) -> str:
+        """The characters that this piece completes. Raises `Fault` where they are too many.
+
+        Memory is not a clock: a fast host could send gigabytes within its time.
+        """
+        whole = self._decoder.decode(piece.encode("utf-16-le", "surrogatepass"))
+        if self._text.tell() + len(whole) > self._most:
+            raise Fault(Kind.UNREADABLE)
+        self._text.write(whole)
+        return whole
+
+    def whole(self) -> str:
+        return self._text.getvalue()
 
 
 class _Clocks:
@@ -105,15 +130,42 @@ class _Clocks:
         self._waits = call.stage.first_token_timeout
         self._kind = Kind.FIRST_TOKEN
         self._idle = call.stage.idle_timeout
-        self._since = started
+        self._since = self._rested = started
+        self._now = asyncio.get_running_loop().time
 
-    def heard(self, now: float) -> None:
-        self._since, self._waits, self._kind = now, self._idle, Kind.IDLE
+    def heard(self) -> None:
+        self._since, self._waits, self._kind = self._now(), self._idle, Kind.IDLE
 
-    async def next(self, stream: _Stream) -> Piece | End | None:
+    async def next(self, stream: _Stream) -> Chunk | None:
+        """The next chunk in time; None after the last one. An end is taken at any time: it is the answer."""
         own = self._since + self._waits if self._waits is not None else self._ends
+        strikes = min(own, self._ends)
+        struck = Fault(self._kind if own < self._ends else Kind.SPENT)
         try:
-            async with asyncio.timeout_at(min(own, self._ends)):
-                return await anext(stream, None)
+            async with asyncio.timeout_at(strikes):
+                await self._give_way()
+                chunk = await anext(stream, None)
         except TimeoutError:
-            raise Fault(self._kind if own < self._ends else Kind.SPENT) from None
+            raise struck from None
+        # A timer strikes only while its task waits, which a host that floods it never makes it do.
+        if self._now() > strikes and not isinstance(chunk, End):
+            raise struck
+        return chunk
+
+    async def wait_for(self, work: Awaitable[None]) -> None:
+        """Work of our own, on the whole attempt's clock alone."""
+        began = self._now()
+        clock = asyncio.timeout_at(self._ends)
+        try:
+            async with clock:
+                await work
+        except TimeoutError:
+            if clock.expired():
+                raise Fault(Kind.SPENT) from None
+            raise
+        self._since += self._now() - began
+
+    async def _give_way(self) -> None:
+        if self._now() - self._rested >= _REST_S:
+            await asyncio.sleep(0)
+            self._rested = self._now()

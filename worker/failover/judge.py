@@ -1,115 +1,92 @@
-"""What a reply is worth: the table as data, read from top to bottom.
-
-Source of the classes: the providers' own error pages and issue trackers, gathered in the table of the fault classes;
-the rules here are the ones that need no look at a provider's dialect beyond codes that are the same everywhere.
-"""
+"""What a reply is worth, and which field of a call a stage does not take."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 
 from worker.failover.attempt import Reason
-from worker.failover.provider import End, Fault, Kind
+from worker.failover.provider import Fault
+from worker.failover.request import Request
+from worker.failover.rules import RULES, Rule
+from worker.failover.verdict import CONSEQUENCES, Consequences, Counts, FaultClass, Verdict
+
+__all__ = [
+    "CONSEQUENCES",
+    "RULES",
+    "Consequences",
+    "Counts",
+    "FaultClass",
+    "Rule",
+    "Verdict",
+    "of_fault",
+    "rejected_field",
+    "rejected_whole",
+]
+
+_MOST = 2000
+_QUOTED = re.compile(r"[\"'`]([\w.\[\]-]{1,120})[\"'`]|^([\w.\[\]-]{1,120}): ", re.MULTILINE)
+_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Why a call brought no answer, and whether the walk stops because the request itself is wrong."""
-
-    reason: Reason
-    stops: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """The first rule that matches decides. `words` is searched in the provider's code and text."""
-
-    verdict: Verdict
-    kinds: frozenset[Kind] = frozenset()
-    statuses: Callable[[int], bool] | None = None
-    words: re.Pattern[str] | None = None
-    html: bool | None = None
-
-    def matches(self, fault: Fault) -> bool:
-        return (
-            (not self.kinds or fault.kind in self.kinds)
-            and (self.statuses is None or (fault.status is not None and self.statuses(fault.status)))
-            and (self.words is None or self.words.search(f"{fault.code} {fault.text}") is not None)
-            and (self.html is None or fault.html == self.html)
-        )
-
-
-def _kind(reason: Reason, *kinds: Kind) -> Rule:
-    return Rule(Verdict(reason), kinds=frozenset(kinds))
-
-
-def _status(reason: Reason, *statuses: int, stops: bool = False, html: bool | None = None) -> Rule:
-    return Rule(Verdict(reason, stops), statuses=lambda status: status in statuses, html=html)
-
-
-def _words(reason: Reason, pattern: str) -> Rule:
-    return Rule(
-        Verdict(reason), kinds=frozenset({Kind.STATUS, Kind.IN_STREAM}), words=re.compile(pattern, re.IGNORECASE)
-    )
-
-
-_SERVER = 500
-_PASSING = frozenset({400, 408, 409, 425, 499})
-
-RULES: tuple[Rule, ...] = (
-    _kind(Reason.CONNECT, Kind.CONNECT),
-    _kind(Reason.FIRST_TOKEN_TIMEOUT, Kind.FIRST_TOKEN),
-    _kind(Reason.IDLE_TIMEOUT, Kind.IDLE),
-    _kind(Reason.TIMEOUT, Kind.SPENT),
-    _kind(Reason.CUT_OFF, Kind.CUT),
-    _kind(Reason.MALFORMED, Kind.UNREADABLE),
-    # A body's own word beats the status: these come with 400, 402, 403 and 429 alike.
-    _words(
-        Reason.QUOTA, r"insufficient_quota|credit_balance|billing_|spend_limit|specified (workspace )?API usage limits"
-    ),
-    _words(
-        Reason.TOO_LONG,
-        r"context_length_exceeded|exceed_context_size|prompt is too long|maximum context length"
-        r"|exceeds the available context size|longer than the context length",
-    ),
-    _words(Reason.FILTERED, r"content_filter|content_policy_violation|ResponsibleAIPolicyViolation"),
-    _words(Reason.AUTH, r"API_KEY_INVALID|API_KEY_EXPIRED|invalid_api_key"),
-    _words(Reason.UNSUPPORTED, r"unsupported_(parameter|value)|does not support (thinking|tools|vision|chat)"),
-    _status(Reason.BAD_REQUEST, 400, 422, stops=True, html=False),
-    _status(Reason.AUTH, 401, 403),
-    _status(Reason.QUOTA, 402),
-    _status(Reason.MODEL_MISSING, 404, 410, html=False),
-    _status(Reason.TOO_LONG, 413, 414, 431),
-    _status(Reason.THROTTLED, 429),
-    _status(Reason.OVERLOADED, 503, 529),
-    _status(Reason.FILTERED, 451),
-    Rule(Verdict(Reason.MISROUTED), statuses=lambda status: status < _SERVER and status not in _PASSING),
-    Rule(Verdict(Reason.SERVER_ERROR)),
-)
-
-_FINISHED = frozenset({"stop", "end_turn", "stop_sequence", "eos"})
-_CUT_SHORT = frozenset({"length", "max_tokens"})
-
-
-def of_fault(fault: Fault) -> Verdict:
+def of_fault(fault: Fault, protocol: str = "") -> Verdict:
     """The first rule that matches; the last one matches everything."""
-    return next(rule.verdict for rule in RULES if rule.matches(fault))
+    return next(rule.verdict for rule in RULES if rule.matches(fault, protocol))
 
 
-def of_reply(text: str, end: End | None) -> Verdict | None:
-    """None if this is an answer. An answer that only ran out of room counts as one (and is marked truncated)."""
-    if end is None:
-        return Verdict(Reason.INCOMPLETE)
-    if end.finish_reason == "content_filter":
-        return Verdict(Reason.FILTERED)
-    if not text.strip():
-        return Verdict(Reason.TRUNCATED if is_cut_short(end) else Reason.EMPTY)
-    if end.finish_reason not in _FINISHED | _CUT_SHORT:
-        return Verdict(Reason.INCOMPLETE)
+def rejected_field(fault: Fault, optional: Mapping[str, Sequence[str]]) -> str | None:
+    """The field of a call that the stage does not take; None if the host names none that the call can do without.
+
+    `optional`: each such field, and the words for it. What the body itself points at counts first, then what it puts in
+    quotes, then what it mentions; the longer word before the shorter one.
+    """
+    said = fault.words
+    words = sorted(((word, name) for name, own in optional.items() for word in _all(name, own)), key=_longest)
+    patterns = [(_pattern(word), name) for word, name in words]
+    for named in (said.param, *_quoted(said.text[:_MOST])):
+        steps = [re.sub(r"\[.*?\]", "", step) for step in named.split(".")]
+        for pattern, name in patterns:
+            if pattern.fullmatch(named) or any(pattern.fullmatch(step) for step in steps):
+                return name
+    for pattern, name in patterns:
+        if re.search(rf"(?<![\w/-]){pattern.pattern}(?![\w/-]|:\w)", said.text[:_MOST], re.IGNORECASE):
+            return name
+    return _by_value(said.text[:_MOST], optional)
+
+
+def rejected_whole(verdict: Verdict, request: Request) -> Verdict:
+    """The verdict where no field is left that could be dropped: what was refused is needed, or is the stage's own."""
+    needed = request.response_schema is not None or bool(request.images)
+    return Verdict(Reason.CAPABILITY, FaultClass.NO_FIT) if needed else Verdict(verdict.reason, FaultClass.PERMANENT)
+
+
+def _all(name: str, words: Sequence[str]) -> Iterator[str]:
+    """The words for a field, and its own name: `generationConfig.seed` is spoken of as `seed` too."""
+    path = name.partition("=")[0]
+    yield from {*words, path, path.rpartition(".")[2]} - {""}
+
+
+def _longest(word_and_name: tuple[str, str]) -> tuple[int, str]:
+    word, name = word_and_name
+    return -len(word), name
+
+
+def _pattern(word: str) -> re.Pattern[str]:
+    """The word in any of its spellings: `stop_sequences`, `stopSequences`, "stop sequences"."""
+    parts = _PARTS.findall(word) or [word]
+    return re.compile(r"[\s_.-]?".join(map(re.escape, parts)), re.IGNORECASE)
+
+
+def _quoted(text: str) -> Iterator[str]:
+    for found in _QUOTED.finditer(text):
+        yield found[1] or found[2]
+
+
+def _by_value(text: str, optional: Mapping[str, Sequence[str]]) -> str | None:
+    """The field whose value the host quotes without a word for it: "'none' is not supported with this model"."""
+    quoted = {word.lower() for word in _quoted(text)}
+    for name in optional:
+        _, bound, value = name.partition("=")
+        if bound and value.strip('"').lower() in quoted:
+            return name
     return None
-
-
-def is_cut_short(end: End) -> bool:
-    return end.finish_reason in _CUT_SHORT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -23,27 +23,38 @@ class Kind(StrEnum):
     SPENT = "spent"
     FIRST_TOKEN = "first_token"  # noqa: S105 - a clock, no secret
     IDLE = "idle"
+    OURS = "ours"
+    """Our own side had no room for the call; nothing left this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What an error body says. All of it is a stranger's text, for the judge's table; `worker.failover.detail` makes
+    of `text` what a person may see.
+
+    `codes` are its codes, types and status words; `number` is an HTTP status that the body itself names; `param` the
+    field it complains of. `formed`: the body is an object that says something; `html`: it is a web page.
+    """
+
+    codes: tuple[str, ...] = ()
+    text: str = ""
+    param: str = ""
+    number: int | None = None
+    formed: bool = False
+    html: bool = False
+
+
+NO_WORDS = Words()
 
 
 class Fault(Exception):
-    """A call that brought no answer.
-
-    `code` and `text` are the provider's own words: for the judge only, never for a log, a ledger or a person.
-    """
+    """A call that brought no answer. `status` is HTTP's own; `retry_after_s`: when the host wants to be asked again."""
 
     def __init__(
-        self,
-        kind: Kind,
-        *,
-        status: int | None = None,
-        code: str = "",
-        text: str = "",
-        html: bool = False,
-        retry_after_s: float | None = None,
+        self, kind: Kind, *, status: int | None = None, words: Words = NO_WORDS, retry_after_s: float | None = None
     ) -> None:
         super().__init__(kind)
-        self.kind, self.status, self.code, self.text = kind, status, code, text
-        self.html, self.retry_after_s = html, retry_after_s
+        self.kind, self.status, self.words, self.retry_after_s = kind, status, words, retry_after_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +67,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The provider's own mark that the answer is whole, and why it stopped."""
+    """The provider's own mark that the answer is whole, and why it stopped, in the provider's own word."""
 
     finish_reason: str
     usage: Usage | None = None
@@ -78,14 +89,26 @@ def counted(input_tokens: object, output_tokens: object, reasoning_tokens: objec
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request for one stage; `max_output_tokens` is always set."""
+    """One request for one stage; `max_output_tokens` is always set.
+
+    `dropped` are fields, by the names that `Provider.optional` gives them, that the stage is known not to take.
+    """
 
     stage: Stage
     request: Request
     max_output_tokens: int
+    dropped: frozenset[str] = frozenset()
+
+
+Chunk = Piece | Usage | End
+"""`Usage` on its own is what the host has counted by the end, told before its end mark."""
 
 
 class Provider(Protocol):
-    def stream(self, call: Call) -> AsyncIterator[Piece | End]:
+    def stream(self, call: Call) -> AsyncIterator[Chunk]:
         """Yield content-bearing pieces, then one `End`; raise `Fault`. Never retry; cancelling closes the socket."""
+        ...
+
+    def optional(self, call: Call) -> Mapping[str, Sequence[str]]:
+        """The fields of this call that it can do without: each name, and the words by which hosts speak of it."""
         ...

@@ -8,11 +8,20 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """A picture: its media type (`image/png`) and its bytes in base64, as all four protocols carry them."""
+
+    media_type: str
+    base64: str
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """What a stage is asked, in portable words; lengths in tokens.
 
-    `reasoning` is none, low, medium or high; None and "none" both switch thinking off where the provider can.
-    `params` are provider's own fields by stage name.
+    `reasoning` is none, low, medium or high; "none" switches thinking off where the provider can, None leaves it to
+    the provider, but for Ollama, where it means "none". `images` belong to the last message of the user.
+    `response_schema` is a JSON schema that the answer must meet. `params` are provider's own fields by stage name.
     """
 
     messages: Sequence[Mapping[str, str]]
@@ -22,3 +31,5 @@ class Request:
     stop: Sequence[str] = ()
     seed: int | None = None
     params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    response_schema: Mapping[str, Any] | None = None
+    images: Sequence[Image] = ()

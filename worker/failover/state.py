@@ -7,7 +7,19 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from worker.failover.answer import Answer, Status, View
-from worker.failover.attempt import Attempt
+from worker.failover.attempt import Attempt, Reason
+
+REFUSALS = 5
+"""So many different requests in a row, called wrong by one stage without a success, are that stage's fault."""
+
+LOUD_S = 900.0
+"""One fault of one stage is told to a person once in so many seconds, or again after a success."""
+
+REMEMBERED_S = 86_400.0
+"""What a stage has taught is believed for a day from its last lesson: models change."""
+
+UNFIT = frozenset({Reason.TOO_LONG, Reason.FILTERED, Reason.CAPABILITY})
+"""Where every stage that could be asked ends in one of these, it is the request that fits nowhere: refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +56,8 @@ class Permit:
     plan: tuple[str, ...]
     request: dict[str, Any] | None
     """The request as the door took it; there on the first admit of a delivery only."""
+    dropped: frozenset[str] = frozenset()
+    """Fields that this stage is known not to take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +86,50 @@ class Taken:
 Admission = Permit | Elsewhere | Over | Taken
 
 
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What an attempt taught about its stage, for all workers.
+
+    `closed_s`: the stage is not asked for so long; `dropped`: a field that it does not take, and this job asks it once
+    more without; `refused`: the mark of a request that it called wrong; `loud`: a person should hear of it.
+    """
+
+    worked: bool = False
+    closed_s: float = 0.0
+    dropped: str = ""
+    refused: str = ""
+    loud: bool = False
+
+
+NO_LESSON = Lesson()
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What came of an attempt. With `end` the job ends here, `otherwise` says how it does if the guard of `REFUSALS`
+    takes the blame from the request; None: the plan goes on.
+    """
+
+    end: Status | None = None
+    answer: Answer | None = None
+    otherwise: Status | None = None
+    lesson: Lesson = NO_LESSON
+
+
+GOES_ON = Settlement()
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """`view` where the job has ended; `fenced` where another owner has followed and nothing was changed; `alarm`
+    where a loud fault is heard of for the first time.
+    """
+
+    view: View | None = None
+    fenced: bool = False
+    alarm: bool = False
+
+
 class State(Protocol):
     async def admit(self, visit: Visit) -> Admission:
         """Claim the job (first time), write down every stage that cannot run here and why, and admit the next one.
@@ -80,11 +138,6 @@ class State(Protocol):
         """
         ...
 
-    async def settle(
-        self, permit: Permit, attempt: Attempt, end: Status | None = None, answer: Answer | None = None
-    ) -> View | None:
-        """Record the attempt; with `end` the job ends here and its view is returned.
-
-        None without `end`, and where the fence refused an owner that another one has followed.
-        """
+    async def settle(self, permit: Permit, attempt: Attempt, settlement: Settlement = GOES_ON) -> Settled:
+        """Record the attempt and what it taught, and end the job where the settlement says so."""
         ...

@@ -2,178 +2,223 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import time
-from collections.abc import AsyncIterator, Mapping
-from typing import Any
-from urllib.parse import urlsplit
-
-import httpx
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 from config.stages import Stage
 from worker.failover.attempt import Usage
-from worker.failover.provider import Call, End, Fault, Kind, Piece, counted
-from worker.providers.replies import error_words, failed
-from worker.providers.transport import OK, client_arguments, error_body, fault_of, lines, texts
+from worker.failover.provider import Call, Chunk, End, Fault, Kind, Piece, counted
+from worker.failover.request import Image
+from worker.providers.adapter import Adapter, Reading, without
+from worker.providers.frames import Frame
+from worker.providers.openai_hosts import Schemas, flavour_of, reasoning_of
+from worker.providers.replies import said
+from worker.providers.response_format import json_schema
+from worker.providers.schema_prompt import told_in_prompt
+from worker.providers.thinking import Spoken
 
-_DRAIN_S = 0.05
-"""After the end mark the body's own end is awaited this long, so that the connection can be used again."""
-
-
-_NEVER_PARAMS = frozenset({"max_tokens", "max_completion_tokens", "n"})
-
-
-class OpenAI:
-    """Streams every call, also where the caller wants one piece: only then can first token and idle clocks run."""
-
-    def __init__(self) -> None:
-        self._clients: dict[str, httpx.AsyncClient] = {}
-
-    async def stream(self, call: Call) -> AsyncIterator[Piece | End]:
-        try:
-            async with self._client(call.stage).stream(
-                "POST", f"{call.stage.base_url}/chat/completions", json=payload(call), headers=_headers(call.stage)
-            ) as response:
-                if response.status_code != OK:
-                    body = await error_body(response)
-                    raise failed(response.status_code, response.headers, body, time.time())
-                async for chunk in _chunks(response):
-                    yield chunk
-        except (asyncio.CancelledError, GeneratorExit):
-            raise
-        except Exception as error:
-            raise fault_of(error) from error
-
-    def _client(self, stage: Stage) -> httpx.AsyncClient:
-        if stage.name not in self._clients:
-            self._clients[stage.name] = httpx.AsyncClient(**client_arguments(stage))  # type: ignore[arg-type]
-        return self._clients[stage.name]
-
-    async def close(self) -> None:
-        for client in self._clients.values():
-            await client.aclose()
+_LIMITS = ("max_tokens", "max_completion_tokens")
+_NEVER_PARAMS = frozenset({*_LIMITS, "n", "model", "messages", "stream"})
+_FILTERED = "content_filter"
 
 
-def payload(call: Call) -> dict[str, Any]:
-    """The body of one call; a request's own params for this stage go on top of the stage's.
+class OpenAI(Adapter):
+    OPTIONAL: ClassVar[Mapping[str, Sequence[str]]] = {
+        "temperature": ("temperature",),
+        "stop": ("stop",),
+        "seed": ("seed",),
+        "reasoning_effort": ("reasoning_effort", "reasoning.effort", "reasoning"),
+        "thinking": ("thinking",),
+        "reasoning": ("reasoning",),
+        "stream_options": ("stream_options", "include_usage"),
+        # Either spelling of the limit: a host that refuses one is asked with the other, never without.
+        **{name: (name,) for name in _LIMITS},
+    }
 
-    None of them reaches the model, the messages, the output limit in either spelling, or the number of answers:
-    each of these is what the stage is for, or what bounds its cost.
+    BY_VALUE: ClassVar[frozenset[str]] = frozenset({"reasoning_effort", "thinking", "reasoning"})
+
+    def url(self, call: Call) -> str:
+        stage = call.stage
+        version = f"?api-version={stage.api_version}" if _is_versioned(stage) else ""
+        return f"{stage.base_url.rstrip('/')}/chat/completions{version}"
+
+    def headers(self, stage: Stage) -> Mapping[str, str]:
+        if not stage.api_key:
+            return {}
+        key = stage.api_key.get_secret_value()
+        return {"api-key": key} if _is_versioned(stage) else {"authorization": f"Bearer {key}"}
+
+    def body(self, call: Call) -> dict[str, Any]:
+        """A request's own params for this stage go on top of the stage's.
+
+        None of them reaches the model, the messages, the output limit in either spelling, the number of answers, or a
+        schema that is asked for: each of these is what the stage is for, or what bounds its cost.
+        """
+        request, stage = call.request, call.stage
+        messages, schema = _schema(call, [dict(message) for message in request.messages])
+        ours: dict[str, Any] = {
+            "model": stage.model,
+            "messages": _with_images(messages, request.images),
+            "stream": stage.stream,
+            _limit(call): call.max_output_tokens,
+        }
+        body = {**_wishes(call), **stage.params, **request.params.get(stage.name, {}), **schema}
+        if stage.stream:
+            body = {"stream_options": {"include_usage": True}, **body}
+        else:
+            body.pop("stream_options", None)
+        return {name: value for name, value in body.items() if name not in _NEVER_PARAMS} | ours
+
+    def payload(self, call: Call) -> dict[str, Any]:
+        return without(self.body(call), call.dropped.difference(_LIMITS))
+
+    def optional(self, call: Call) -> Mapping[str, Sequence[str]]:
+        """Without the limit once both of its spellings have been refused: then it is not the spelling."""
+        found = super().optional(call)
+        refused = call.dropped.issuperset(_LIMITS)
+        return {name: words for name, words in found.items() if not (refused and name in _LIMITS)}
+
+    def reading(self, call: Call) -> Reading:  # noqa: ARG002 - the protocol needs none
+        return _Reading()
+
+
+def _is_versioned(stage: Stage) -> bool:
+    return stage.api_version is not None and flavour_of(stage).key_header
+
+
+def _limit(call: Call) -> str:
+    """The spelling that the host knows, or the other one if it has refused that; its own again if it refused both."""
+    own = flavour_of(call.stage).limit
+    return next((name for name in (own, *_LIMITS) if name not in call.dropped), own)
+
+
+def _wishes(call: Call) -> dict[str, Any]:
+    """What the request would like, as far as the stage takes it."""
+    request, takes = call.request, call.stage.takes
+    wishes = {
+        "temperature": request.temperature if takes.temperature else None,
+        "stop": list(request.stop) or None if takes.stop else None,
+        "seed": request.seed if takes.seed else None,
+    }
+    reasoning = reasoning_of(call.stage, request.reasoning) if takes.reasoning else {}
+    return {name: value for name, value in wishes.items() if value is not None} | dict(reasoning)
+
+
+def _schema(call: Call, messages: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The messages and the field that tell the schema: the field where the host can, else words."""
+    schema = call.request.response_schema
+    if schema is None:
+        return messages, {}
+    kind = flavour_of(call.stage).schemas
+    is_object = schema.get("type") == "object"
+    if not call.stage.takes.response_schema or (kind is not Schemas.ANY and not is_object):
+        return told_in_prompt(messages, schema), {}
+    if kind is Schemas.NONE:
+        return told_in_prompt(messages, schema), {"response_format": {"type": "json_object"}}
+    return messages, {"response_format": json_schema(schema)}
+
+
+def _with_images(messages: list[dict[str, Any]], images: Sequence[Image]) -> list[dict[str, Any]]:
+    if not images:
+        return messages
+    shown = [
+        {"type": "image_url", "image_url": {"url": f"data:{image.media_type};base64,{image.base64}"}}
+        for image in images
+    ]
+    last = max((place for place, message in enumerate(messages) if message.get("role") == "user"), default=None)
+    if last is None:
+        return [*messages, {"role": "user", "content": shown}]
+    parts = [{"type": "text", "text": messages[last].get("content") or ""}, *shown]
+    return [*messages[:last], {**messages[last], "content": parts}, *messages[last + 1 :]]
+
+
+class _Reading(Reading):
+    """An answer is whole with its finish reason and, in a stream, `[DONE]`: gateways end a stream that broke behind
+    them as cleanly as one that did not.
     """
-    request, stage = call.request, call.stage
-    ours: dict[str, Any] = {
-        "model": stage.model,
-        "messages": list(request.messages),
-        "stream": True,
-        _limit_name(stage): call.max_output_tokens,
-    }
-    optional = {
-        "temperature": request.temperature,
-        "stop": list(request.stop) or None,
-        "seed": request.seed,
-        "reasoning_effort": request.reasoning if request.reasoning != "none" else None,
-    }
-    body: dict[str, Any] = {"stream_options": {"include_usage": True}}
-    body |= {name: value for name, value in optional.items() if value is not None}
-    body |= {**stage.params, **request.params.get(stage.name, {})}
-    return {name: value for name, value in body.items() if name not in _NEVER_PARAMS} | ours
-
-
-def _limit_name(stage: Stage) -> str:
-    """OpenAI's newer models refuse `max_tokens`; most endpoints that imitate them know only that."""
-    host = f".{urlsplit(stage.base_url).hostname}"
-    return "max_completion_tokens" if host.endswith((".openai.com", ".azure.com")) else "max_tokens"
-
-
-def _headers(stage: Stage) -> dict[str, str]:
-    return {"authorization": f"Bearer {stage.api_key.get_secret_value()}"} if stage.api_key else {}
-
-
-async def _chunks(response: httpx.Response) -> AsyncIterator[Piece | End]:
-    reading = _Reading()
-    found = lines(response)
-    if "json" in response.headers.get("content-type", ""):
-        reading.take(_parsed("".join([part async for part in texts(response)])))
-        for piece in reading.pieces():
-            yield piece
-    else:
-        async for line in found:
-            data = line.removeprefix("data:").strip() if line.startswith("data:") else ""
-            if data == "[DONE]":
-                await _drain(found)
-                break
-            if data:
-                reading.take(_parsed(data))
-                for piece in reading.pieces():
-                    yield piece
-            elif line.lstrip().startswith("<"):
-                raise Fault(Kind.UNREADABLE, html=True)
-    if (end := reading.end()) is not None:
-        yield end
-
-
-async def _drain(rest: AsyncIterator[str]) -> None:
-    try:
-        async with asyncio.timeout(_DRAIN_S):
-            async for _ in rest:
-                pass
-    except (TimeoutError, httpx.HTTPError):
-        return
-
-
-def _parsed(data: str) -> Mapping[str, Any]:
-    try:
-        chunk = json.loads(data)
-    except ValueError:
-        raise Fault(Kind.UNREADABLE) from None
-    if isinstance(chunk, list) and chunk:
-        chunk = chunk[0]
-    if not isinstance(chunk, Mapping):
-        raise Fault(Kind.UNREADABLE)
-    return chunk
-
-
-class _Reading:
-    """What the chunks of one answer have said so far."""
 
     def __init__(self) -> None:
-        self._new: list[Piece] = []
         self._finish: str | None = None
         self._usage: Usage | None = None
+        self._in_one = False
+        self._spoken = Spoken()
 
-    def take(self, chunk: Mapping[str, Any]) -> None:
-        if chunk.get("error"):
-            code, text = error_words(chunk)
-            raise Fault(Kind.IN_STREAM, code=code, text=text)
-        if isinstance(usage := chunk.get("usage"), Mapping):
-            self._usage = _usage(usage)
-        for place, choice in enumerate(chunk.get("choices") or ()):
+    def take(self, frame: Frame) -> Iterable[Chunk]:
+        yield from self._count(frame.get("usage"))
+        choices = frame.get("choices") or []
+        if not isinstance(choices, list):
+            raise _unreadable()
+        for place, choice in enumerate(choices):
+            if not isinstance(choice, Mapping):
+                raise _unreadable()
             index = choice.get("index")
-            if (place if index is None else index) not in (0, "0"):
-                continue  # another answer to the same question, which nobody asked for
-            delta = choice.get("delta") or choice.get("message") or {}
-            self._hear(delta)
-            if choice.get("finish_reason"):
-                self._finish = "content_filter" if self._finish == "content_filter" else str(choice["finish_reason"])
+            if (place if index is None else index) in (0, "0"):  # any other one is an answer nobody asked for
+                yield from self._choice(choice)
 
-    def _hear(self, delta: Mapping[str, Any]) -> None:
-        if delta.get("refusal"):
-            self._finish = "content_filter"
-        if delta.get("reasoning_content") or delta.get("reasoning"):
-            self._new.append(Piece(thought=True))
-        if isinstance(text := delta.get("content"), str) and text:
-            self._new.append(Piece(text))
+    def _choice(self, choice: Mapping[str, Any]) -> Iterator[Chunk]:
+        if choice.get("error"):
+            raise said(choice["error"])
+        yield from self._count(choice.get("usage"))  # where Moonshot puts it
+        self._in_one = self._in_one or (choice.get("delta") is None and "message" in choice)
+        content = choice.get("delta") or choice.get("message") or {}
+        if not isinstance(content, Mapping):
+            raise _unreadable()
+        yield from self._hear(content)
+        if choice.get("finish_reason") and self._finish != _FILTERED:
+            self._finish = str(choice["finish_reason"])
 
-    def pieces(self) -> list[Piece]:
-        new, self._new = self._new, []
-        return new
+    def _hear(self, message: Mapping[str, Any]) -> Iterator[Chunk]:
+        """A message, or a piece of one."""
+        if message.get("refusal"):
+            self._finish = _FILTERED
+        if any(_is_said(message.get(name)) for name in ("reasoning_content", "reasoning", "reasoning_details")):
+            yield Piece(thought=True)
+        content = message.get("content")
+        for part in content if isinstance(content, list) else [content]:
+            yield from self._part(part)
 
-    def end(self) -> End | None:
-        return None if self._finish is None else End(self._finish, self._usage)
+    def _part(self, part: object) -> Iterator[Chunk]:
+        """A text, or an object with one; Mistral's thinking is such an object too."""
+        if isinstance(part, Mapping):
+            if part.get("type") not in {"text", "output_text"}:
+                if _is_said(part):
+                    yield Piece(thought=True)
+                return
+            part = part.get("text")
+        if isinstance(part, str) and part:
+            yield from self._spoken.take(part)
+
+    def _count(self, usage: object) -> Iterator[Usage]:
+        if isinstance(usage, Mapping) and usage:
+            found = _usage(usage)
+            if found is not None and found != self._usage:
+                yield found
+            self._usage = found
+
+    def done(self, *, marked: bool) -> Iterable[Chunk]:
+        yield from self._spoken.end()
+        if self._finish is not None and (marked or self._in_one):
+            yield End(self._finish, self._usage)
+
+
+def _unreadable() -> Fault:
+    return Fault(Kind.UNREADABLE)
+
+
+def _is_said(thought: object) -> bool:
+    """Whether there is any text in it, however deep."""
+    if isinstance(thought, str):
+        return bool(thought.strip())
+    if isinstance(thought, Mapping):
+        return any(_is_said(thought.get(name)) for name in ("text", "summary", "thinking", "content"))
+    return isinstance(thought, list) and any(_is_said(part) for part in thought)
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage | None:
+    """None where nothing is counted: an unknown cost is never 0."""
+    counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"))
+    if counts == (None, None):
+        return None
     details = usage.get("completion_tokens_details")
     thought = details.get("reasoning_tokens") if isinstance(details, Mapping) else None
-    return counted(usage.get("prompt_tokens"), usage.get("completion_tokens"), thought)
+    return counted(*counts, thought)

@@ -2,17 +2,17 @@
 
 A script is a list of steps, one a call, the last one repeated. Its words: `ok`, `ok:some text`, `ok:some text:1.5`
 (seconds before it), `status:500`, `refused`, `hang`, `stall` (one piece, then nothing), `cut`, `empty`, `length`,
-`garbage`, `no-end`.
+`garbage`, `no-end`, `rejects:FIELD` (until the call comes without it).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from worker.failover.attempt import Usage
-from worker.failover.provider import Call, End, Fault, Kind, Piece
+from worker.failover.provider import Call, Chunk, End, Fault, Kind, Piece, Words
 
 FOREVER = 10 * 365 * 86_400.0
 
@@ -24,16 +24,21 @@ class Scripted:
     scripts: dict[str, Sequence[str]] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
 
-    async def stream(self, call: Call) -> AsyncIterator[Piece | End]:
+    def optional(self, call: Call) -> Mapping[str, Sequence[str]]:
+        return {name: (name,) for name in ("temperature", "seed", "stop") if name not in call.dropped}
+
+    async def stream(self, call: Call) -> AsyncIterator[Chunk]:
         script = self.scripts.get(call.stage.name) or call.stage.params.get("script") or ["ok"]
         done = sum(earlier.stage.name == call.stage.name for earlier in self.calls)
         self.calls.append(call)
         word, _, rest = script[min(done, len(script) - 1)].partition(":")
+        if word == "rejects" and rest in call.dropped:
+            word, rest = "ok", ""
         async for chunk in _play(word, rest):
             yield chunk
 
 
-async def _play(word: str, rest: str) -> AsyncIterator[Piece | End]:
+async def _play(word: str, rest: str) -> AsyncIterator[Chunk]:
     if word == "ok":
         text, _, delay = rest.partition(":")
         if delay:
@@ -62,5 +67,7 @@ def _fault(word: str, rest: str) -> Fault:
         return Fault(Kind.CONNECT)
     if word == "garbage":
         return Fault(Kind.UNREADABLE)
+    if word == "rejects":
+        return Fault(Kind.STATUS, status=400, words=Words(("unsupported_parameter",), param=rest, formed=True))
     status, _, text = rest.partition(":")
-    return Fault(Kind.STATUS, status=int(status), text=text)
+    return Fault(Kind.STATUS, status=int(status), words=Words(text=text, formed=True))

@@ -1,4 +1,4 @@
-"""httpx over aiohttp, with the right exceptions, no cookies, no redirects and a bound on every body.
+"""httpx over aiohttp, with the right exceptions, no cookies, no redirects, one connect clock, a bound on every body.
 
 A reply is asked for as it is, and one that is packed all the same is unreadable: half a megabyte of it may become
 half a gigabyte of memory, whatever bound there is on what comes off the socket.
@@ -9,7 +9,10 @@ transport tells a refused connection as a connect timeout, so the exceptions are
 
 from __future__ import annotations
 
+import asyncio
 import codecs
+import errno
+import io
 import urllib.request
 from collections.abc import AsyncIterator
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -22,14 +25,25 @@ from httpx_aiohttp import AiohttpTransport
 
 from config.stages import Stage
 from worker.failover.provider import Fault, Kind
+from worker.providers.connector import Connector, Response
 
 OK = 200
 
-MAX_BODY = 8_000_000
-"""Bytes of one reply that are read at most."""
+_ERROR_BODY_BYTES = 65_536
+_ERROR_BODY_S = 1.0
+"""The status of an error is known at once; for what it says this is waited at most, and half of the shortest clock."""
 
+_PATIENCE = "staffel.error_body_s"
 _LONGEST_HEADER = 65_536
-_KEEP_ALIVE_S = 10.0
+_SLICE = 262_144
+_LARGE = 1_048_576
+"""Bytes of a request from which aiohttp warns of sending it in one piece."""
+
+_NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EAGAIN})
+"""Errors of a connect that are this machine's: no file descriptor, no memory, no thread."""
+
+# Found now: a codec is a file, and a process may have none left to open.
+_UTF_8 = codecs.getincrementaldecoder("utf-8-sig")
 
 
 class BodyTooLong(httpx.DecodingError):
@@ -37,9 +51,10 @@ class BodyTooLong(httpx.DecodingError):
 
 
 class _Stream(httpx.AsyncByteStream):
-    def __init__(self, inner: httpx.AsyncByteStream, encoding: str) -> None:
+    def __init__(self, inner: httpx.AsyncByteStream, encoding: str, most: int) -> None:
         self._inner = inner
         self._encoding = encoding
+        self._most = most
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         if self._encoding not in {"", "identity"}:
@@ -48,14 +63,27 @@ class _Stream(httpx.AsyncByteStream):
         try:
             async for chunk in self._inner:
                 read += len(chunk)
-                if read > MAX_BODY:
-                    raise BodyTooLong(f"more than {MAX_BODY} bytes")
+                if read > self._most:
+                    raise BodyTooLong(f"more than {self._most} bytes")
                 yield chunk
+                # A host that sends faster than we read never makes us wait, and no clock strikes in between.
+                await asyncio.sleep(0)
         except (httpx.TransportError, aiohttp.ClientError) as error:
             raise _mapped(error) from error
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+class _Upload(httpx.AsyncByteStream):
+    """A large request in slices, each sent when the one before is."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for start in range(0, len(self._body), _SLICE):
+            yield self._body[start : start + _SLICE]
 
 
 class Transport(AiohttpTransport):
@@ -66,11 +94,13 @@ class Transport(AiohttpTransport):
         # Reading the certificates takes 25 ms, which a refused connection in the house must not.
         needs_tls = proxy is not None or stage.base_url.startswith("https:")
         super().__init__(verify=needs_tls, proxy=proxy, client=self._session)
+        self._stage = stage
+        self._error_body_s = min(_ERROR_BODY_S, stage.timeout / 2, (stage.first_token_timeout or stage.timeout) / 2)
 
     def _session(self) -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(limit=0, ssl=self.ssl_context, keepalive_timeout=_KEEP_ALIVE_S)
         return aiohttp.ClientSession(
-            connector=connector,
+            connector=Connector(self.ssl_context, self._stage.connect_timeout),
+            response_class=Response,
             cookie_jar=aiohttp.DummyCookieJar(),
             max_line_size=_LONGEST_HEADER,
             max_field_size=_LONGEST_HEADER,
@@ -79,19 +109,32 @@ class Transport(AiohttpTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         request.headers["accept-encoding"] = "identity"
         try:
-            response = await super().handle_async_request(request)
+            response = await super().handle_async_request(_sliced(request))
         except (httpx.TransportError, aiohttp.ClientError) as error:
             raise _mapped(error) from error
         encoding = response.headers.get("content-encoding", "").strip().lower()
-        response.stream = _Stream(cast("httpx.AsyncByteStream", response.stream), encoding)
+        inner = cast("httpx.AsyncByteStream", response.stream)
+        response.stream = _Stream(inner, encoding, self._stage.max_reply_bytes)
+        response.extensions[_PATIENCE] = self._error_body_s
         return response
+
+
+def _sliced(request: httpx.Request) -> httpx.Request:
+    if len(request.content) <= _LARGE:
+        return request
+    stream, extensions = _Upload(request.content), request.extensions
+    return httpx.Request(request.method, request.url, headers=request.headers, stream=stream, extensions=extensions)
 
 
 def _mapped(error: Exception) -> Exception:
     """The httpx exception that a fault of the socket deserves, judged by aiohttp's own."""
     cause = error.__cause__ if isinstance(error, httpx.TransportError) and error.__cause__ else error
+    if isinstance(cause, aiohttp.ClientConnectorError) and cause.errno in _NO_ROOM:
+        return httpx.PoolTimeout("no room on this side")
     if isinstance(cause, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
         return httpx.ConnectError("cannot connect")
+    if isinstance(cause, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError):
+        return httpx.ConnectError("no address that can be asked")
     if isinstance(cause, aiohttp.ClientResponseError):
         return httpx.RemoteProtocolError("not HTTP")
     if isinstance(cause, aiohttp.ClientError):
@@ -109,13 +152,14 @@ def _proxy(stage: Stage) -> httpx.Proxy | None:
 
 
 def client_arguments(stage: Stage) -> dict[str, object]:
-    """What every client of a stage is built with: its transport, its connect clock, nothing from the environment.
+    """What every client of a stage is built with: its transport, and nothing from the environment.
 
-    All other clocks are the engine's: httpx's are per read, and a host that drips never meets them.
+    The connect clock is the transport's, all others are the engine's: httpx's are per read, and a host that drips
+    never meets them.
     """
     return {
         "transport": Transport(stage),
-        "timeout": httpx.Timeout(None, connect=stage.connect_timeout),
+        "timeout": httpx.Timeout(None),
         "cookies": CookieJar(DefaultCookiePolicy(allowed_domains=())),
         "trust_env": False,
         "follow_redirects": False,
@@ -127,42 +171,58 @@ async def texts(response: httpx.Response) -> AsyncIterator[str]:
 
     Always UTF-8, whatever its head says: event streams and JSON know nothing else.
     """
-    decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
+    decoder = _UTF_8("replace")
     async for chunk in response.aiter_raw():
         yield decoder.decode(chunk)
     yield decoder.decode(b"", final=True)
 
 
 async def error_body(response: httpx.Response) -> str:
-    """What a reply with an error status says, as far as it can be read; its status counts in any case."""
-    found: list[str] = []
+    """What a reply with an error status says, as far as it comes soon; its status counts in any case."""
+    found = io.StringIO()
     try:
-        async for text in texts(response):
-            found.append(text)  # noqa: PERF401 - what came before the error is kept
-    except httpx.DecodingError:
+        async with asyncio.timeout(response.extensions.get(_PATIENCE, _ERROR_BODY_S)):
+            async for text in texts(response):
+                if found.write(text) and found.tell() >= _ERROR_BODY_BYTES:
+                    break
+    except (httpx.HTTPError, TimeoutError):
         pass
-    return "".join(found)
+    return found.getvalue()[:_ERROR_BODY_BYTES]
 
 
 async def lines(response: httpx.Response) -> AsyncIterator[str]:
     """The lines of a body as they come; httpx's own also break at U+2028 and the like, which JSON may hold."""
-    begun: list[str] = []
+    begun = io.StringIO()
     async for text in texts(response):
-        *ends, rest = text.split("\n")
-        for end in ends:
-            yield "".join([*begun, end]).removesuffix("\r")
-            begun = []
-        begun.append(rest)
-    if any(begun):
-        yield "".join(begun)
+        first, *more = text.split("\n")
+        begun.write(first)
+        if more:
+            for line in (begun.getvalue(), *more[:-1]):
+                yield line.removesuffix("\r")
+            begun = io.StringIO()
+            begun.write(more[-1])
+    if last := begun.getvalue():
+        yield last
 
 
 def fault_of(error: Exception) -> Fault:
     """What a failed exchange was, in the engine's words; anything that is not a known fault is an unreadable reply."""
     if isinstance(error, Fault):
         return error
-    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | ConnectionError):
+    if isinstance(error, httpx.PoolTimeout | MemoryError) or (isinstance(error, OSError) and error.errno in _NO_ROOM):
+        return Fault(Kind.OURS)
+    if isinstance(error, _UNCONNECTED):
         return Fault(Kind.CONNECT)
     if isinstance(error, httpx.ReadError | httpx.WriteError | httpx.TimeoutException | httpx.CloseError):
         return Fault(Kind.CUT)
     return Fault(Kind.UNREADABLE)
+
+
+_UNCONNECTED = (
+    httpx.ConnectError,
+    httpx.ConnectTimeout,
+    httpx.ProxyError,
+    httpx.UnsupportedProtocol,
+    httpx.InvalidURL,
+    ConnectionError,
+)

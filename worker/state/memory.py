@@ -7,15 +7,44 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from config.stages import Stage
+from config.stages import Stage, identity
 from staffel_wire import record as shown
-from worker.failover.answer import ENDED, Answer, Status, View
+from worker.failover.answer import ENDED, Status, View
 from worker.failover.attempt import Attempt, Outcome, Reason
 from worker.failover.deadline import kept_for_later
-from worker.failover.state import Admission, Elsewhere, Over, Permit, Taken, Visit
+from worker.failover.state import (
+    GOES_ON,
+    LOUD_S,
+    NO_LESSON,
+    REFUSALS,
+    REMEMBERED_S,
+    UNFIT,
+    Admission,
+    Elsewhere,
+    Lesson,
+    Over,
+    Permit,
+    Settled,
+    Settlement,
+    Taken,
+    Visit,
+)
+
+
+@dataclass(slots=True)
+class Notes:
+    """What is known of one stage. Instants in milliseconds; `loud` until when a fault is not told again."""
+
+    id: str
+    closed_until: int = 0
+    closed_for: str = ""
+    believed_until: int = 0
+    dropped: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    loud: dict[str, int] = field(default_factory=dict)
 
 
 class Memory:
@@ -26,13 +55,15 @@ class Memory:
         self.records: dict[str, dict[str, Any]] = {}
         self.ledgers: dict[str, dict[str, str]] = {}
         self.workers: set[str] = set()
+        self.notes: dict[str, Notes] = {}
 
     def submit(self, job: str, request: Mapping[str, Any], plan: tuple[str, ...], lane: str, deadline: float) -> None:
         """Write a new job's record; `deadline` in seconds from now."""
         now = self._ms()
         self.records[job] = {
             "status": "queued", "request": dict(request), "plan": plan, "lane": lane,
-            "local_only": bool(request.get("local_only")), "submitted_at": now, "enqueued_at": now, "queued_ms": 0,
+            "local_only": bool(request.get("local_only")), "images": bool(request.get("images")),
+            "submitted_at": now, "enqueued_at": now, "queued_ms": 0,
             "deadline_at": now + round(deadline * 1000), "next": 0, "fence": 0, "owner": "",
             "delivery": "", "cancel": False,
         }  # fmt: skip
@@ -82,11 +113,11 @@ class Memory:
             if reason is None and stage is not None and stage.lane != visit.lane:
                 record |= {"status": "queued", "owner": "", "lane": stage.lane, "enqueued_at": self._ms()}
                 return Elsewhere(stage.lane, stage.name, self.view(visit.job))
-            row = self._row(visit, plan[place], stage, reason, len(plan))
+            row = self._row(visit, plan[place], stage, reason, len(plan) - place - 1)
             if reason is None:
                 return Permit(
                     visit, row.stage, place, row.n, row.of, left, self._kept(record, place), row.started_at, plan,
-                    record["request"] if first else None,
+                    record["request"] if first else None, frozenset(self._notes(row.stage).dropped),
                 )  # fmt: skip
             record["next"] = place + 1
         return self._over(visit.job, Status.EXHAUSTED)
@@ -97,34 +128,74 @@ class Memory:
             return Reason.UNSUPPORTED
         if record["local_only"] and not stage.local:
             return Reason.LOCAL_ONLY
-        return Reason.DEADLINE if left - self._kept(record, place) <= 0 else None
+        if record["images"] and not stage.takes.images:
+            return Reason.CAPABILITY
+        if left - self._kept(record, place) <= 0:
+            return Reason.DEADLINE
+        notes = self._notes(stage.name)
+        return Reason(notes.closed_for) if notes.closed_until > self._ms() else None
 
     def _kept(self, record: Mapping[str, Any], place: int) -> float:
         return kept_for_later(record["plan"], self.stages, place, at_home=record["local_only"])
 
-    def _row(self, visit: Visit, name: str, stage: Stage | None, reason: Reason | None, of: int) -> Attempt:
+    def _row(self, visit: Visit, name: str, stage: Stage | None, reason: Reason | None, later: int) -> Attempt:
         n = len(self.ledgers[visit.job]) + 1
         row = Attempt(
-            n=n, of=of, stage=name, model=stage.model if stage else "", reason=reason, started_at=self._ms() / 1000,
-            outcome=Outcome.SKIPPED if reason else Outcome.STARTED, worker=visit.worker,
+            n=n, of=n + later, stage=name, model=stage.model if stage else "", reason=reason,
+            started_at=self._ms() / 1000, outcome=Outcome.SKIPPED if reason else Outcome.STARTED, worker=visit.worker,
             cost_usd=0.0 if reason or (stage and stage.local) else None,
         )  # fmt: skip
         self.ledgers[visit.job][str(n)] = json.dumps(row.as_record())
         return row
 
-    async def settle(
-        self, permit: Permit, attempt: Attempt, end: Status | None = None, answer: Answer | None = None
-    ) -> View | None:
-        record = self.records[permit.visit.job]
+    async def settle(self, permit: Permit, attempt: Attempt, settlement: Settlement = GOES_ON) -> Settled:
+        job, lesson, end = permit.visit.job, settlement.lesson, settlement.end
+        record = self.records[job]
         if record["fence"] != permit.visit.fence:
-            return None
-        self.ledgers[permit.visit.job][str(attempt.n)] = json.dumps(attempt.as_record())
+            return Settled(fenced=True)
+        self.ledgers[job][str(attempt.n)] = json.dumps(attempt.as_record())
         if record["status"] in ENDED:
-            return self.view(permit.visit.job)
-        record["next"] = permit.place + 1
-        if answer is not None:
-            record["answer"] = json.dumps(asdict(answer))
-        return self._over(permit.visit.job, end).view if end is not None else None
+            return Settled(self.view(job))
+        alarm, suspect = self._learn(permit.stage, attempt.reason, lesson)
+        if not lesson.dropped:
+            record["next"] = permit.place + 1
+        if settlement.answer is not None:
+            record["answer"] = json.dumps(asdict(settlement.answer))
+        if suspect:
+            end = settlement.otherwise
+        return Settled(self._over(job, end).view if end is not None else None, alarm=alarm)
+
+    def _notes(self, stage: str) -> Notes:
+        whose = identity(self.stages[stage])
+        found = self.notes.setdefault(stage, Notes(whose))
+        if found.id != whose:
+            found = self.notes[stage] = Notes(whose)
+        if found.believed_until <= self._ms():
+            found.dropped, found.refused, found.loud = [], [], {}
+        return found
+
+    def _learn(self, stage: str, reason: Reason | None, lesson: Lesson) -> tuple[bool, bool]:
+        """Whether a person should hear of it now, and whether the stage is to blame for its refusals."""
+        if lesson == NO_LESSON:
+            return False, False
+        notes, now = self._notes(stage), self._ms()
+        if lesson.worked:
+            notes.refused, notes.loud = [], {}
+            return False, False
+        if (until := now + round(lesson.closed_s * 1000)) > max(now, notes.closed_until):
+            notes.closed_until, notes.closed_for = until, str(reason)
+        if lesson.dropped and lesson.dropped not in notes.dropped:
+            notes.dropped.append(lesson.dropped)
+        if lesson.refused and lesson.refused not in notes.refused and len(notes.refused) < REFUSALS:
+            notes.refused.append(lesson.refused)
+        suspect = bool(lesson.refused) and len(notes.refused) >= REFUSALS
+        told = f"{reason} {lesson.dropped}".strip()
+        alarm = (lesson.loud or suspect) and notes.loud.get(told, 0) <= now
+        if alarm:
+            notes.loud[told] = now + round(LOUD_S * 1000)
+        if lesson.dropped or lesson.refused or alarm:
+            notes.believed_until = now + round(REMEMBERED_S * 1000)
+        return alarm, suspect
 
     def _take_back_lost_permit(self, job: str) -> None:
         ledger = self.ledgers[job]
@@ -141,9 +212,19 @@ class Memory:
     def _over(self, job: str, status: Status) -> Over:
         self._settle_orphans(job)
         record = self.records[job]
+        if status is Status.EXHAUSTED and self._fits_nowhere(job):
+            status = Status.REFUSED
         record |= {"status": str(status), "ended_at": self._ms(), "owner": ""}
         record.pop("request", None)
         return Over(self.view(job))
+
+    def _fits_nowhere(self, job: str) -> bool:
+        """Every stage that could have been asked cannot serve this very request."""
+        if self.records[job]["next"] < len(self.records[job]["plan"]):
+            return False
+        reasons = [json.loads(row).get("reason") for row in self.ledgers[job].values()]
+        asked = [reason for reason in reasons if reason != Reason.LOCAL_ONLY]
+        return bool(asked) and all(reason in UNFIT for reason in asked)
 
     def view(self, job: str) -> View:
         record = self.records[job]

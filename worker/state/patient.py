@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from worker.failover.answer import Answer, Status, View
 from worker.failover.attempt import Attempt
-from worker.failover.state import Admission, Permit, State, Visit
+from worker.failover.state import GOES_ON, Admission, Permit, Settled, Settlement, State, Visit
 from worker.state.connection import AWAY
 
 T = TypeVar("T")
@@ -27,10 +26,8 @@ class Patient:
     async def admit(self, visit: Visit) -> Admission:
         return await self._patiently(lambda: self._state.admit(visit))
 
-    async def settle(
-        self, permit: Permit, attempt: Attempt, end: Status | None = None, answer: Answer | None = None
-    ) -> View | None:
-        return await self._patiently(lambda: self._state.settle(permit, attempt, end, answer))
+    async def settle(self, permit: Permit, attempt: Attempt, settlement: Settlement = GOES_ON) -> Settled:
+        return await self._patiently(lambda: self._state.settle(permit, attempt, settlement))
 
     async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
         now = asyncio.get_running_loop().time

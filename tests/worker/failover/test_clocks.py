@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 
 import pytest
@@ -11,7 +12,7 @@ from config.stages import Stage
 from tests.virtual_time import run
 from tests.worker.failover.walks import Bench, stage, walked
 from worker.failover.answer import Status
-from worker.failover.clocks import MAX_TEXT, Reply, read
+from worker.failover.clocks import Reply, read
 from worker.failover.provider import Call, End, Kind, Piece
 from worker.failover.request import Request
 
@@ -150,6 +151,114 @@ def test_thinking_stops_the_clocks_and_is_no_part_of_the_answer() -> None:
     assert (reply.text, reply.fault, reply.first_token_s, reply.duration_s) == ("Because.", None, 2, 62)
 
 
+@pytest.mark.parametrize("blank", [" ", "\n", " \t\r\n", "\u3000", "\u200b", "\ufeff", "\x00", ""])
+@pytest.mark.parametrize("thought", [False, True])
+def test_blank_text_stops_no_clock(blank: str, thought: bool) -> None:
+    """A host that sends line breaks for ever is silent: it kept the call until the whole attempt's time was spent."""
+    if thought and not blank:
+        return  # thinking whose words the provider has not kept
+    steps = [step for _ in range(100) for step in (1, Piece(blank, thought=thought))]
+    reply = heard(Played(*steps), first_token_timeout=3, idle_timeout=3)
+    assert (reply.fault and reply.fault.kind, reply.first_token_s, reply.duration_s) == (Kind.FIRST_TOKEN, None, 3)
+    reply = heard(Played(2, Piece("Be"), *steps), first_token_timeout=3, idle_timeout=3)
+    assert (reply.fault and reply.fault.kind, reply.first_token_s, reply.duration_s) == (Kind.IDLE, 2, 5)
+
+
+def test_blank_text_is_part_of_the_answer_all_the_same() -> None:
+    """Between two words it is what parts them."""
+    reply = heard(Played(Piece(" "), Piece("Be"), Piece("\n"), Piece("cause."), End("stop")))
+    assert reply.text == " Be\ncause."
+
+
+def test_a_slow_sink_stops_the_hosts_clocks() -> None:
+    """Whoever shows the pieces is no host; a blank piece does not start the clocks anew, its showing stops them too."""
+
+    async def sink(_: str) -> None:
+        await asyncio.sleep(10)
+
+    call = Call(Stage("a", "scripted", first_token_timeout=3, idle_timeout=3), Request([]), 100)
+    steps = (1, Piece(" "), 1, Piece(" "), 0.5, Piece("Be"), 2, Piece(" "), 0.5, Piece("cause."), End("stop"))
+    reply = run(read(Played(*steps), call, 100, sink))
+    assert (reply.text, reply.fault, reply.duration_s) == ("  Be cause.", None, 55)
+    reply = run(read(Played(1, Piece("Be"), 2, Piece(" "), 2, Piece("cause.")), call, 100, sink))
+    assert (reply.fault and reply.fault.kind, reply.duration_s) == (Kind.IDLE, 24)
+
+
+def test_a_sink_that_hangs_spends_the_attempts_time() -> None:
+    """It would have kept the job for ever."""
+
+    async def sink(_: str) -> None:
+        await asyncio.sleep(1000)
+
+    call = Call(Stage("a", "scripted", idle_timeout=3), Request([]), 100)
+    reply = run(read(Played(1, Piece("Be"), End("stop")), call, 20, sink))
+    assert (reply.fault and reply.fault.kind, reply.duration_s, reply.text) == (Kind.SPENT, 20, "Be")
+
+
+def test_a_sinks_own_timeout_is_its_own() -> None:
+    """It is no clock of the attempt's."""
+
+    async def sink(_: str) -> None:
+        raise TimeoutError("the sink's")
+
+    call = Call(Stage("a", "scripted"), Request([]), 100)
+    with pytest.raises(TimeoutError, match="the sink's"):
+        run(read(Played(Piece("Be"), End("stop")), call, 20, sink))
+
+
+def test_a_providers_own_timeout_is_an_unreadable_reply() -> None:
+    """No clock has struck."""
+
+    class Raising(Played):
+        async def stream(self, _: Call) -> AsyncIterator[Piece | End]:
+            yield Piece("Be")
+            raise TimeoutError
+
+    reply = heard(Raising(), idle_timeout=3)
+    assert (reply.fault and reply.fault.kind, reply.duration_s) == (Kind.UNREADABLE, 0)
+
+
+class Flooding(Played):
+    """A provider that never waits."""
+
+    async def stream(self, _: Call) -> AsyncIterator[Piece | End]:
+        for step in itertools.cycle(self.steps):
+            assert isinstance(step, Piece)
+            yield step
+
+
+@pytest.mark.parametrize(
+    ("text", "clocks", "kind"),
+    [
+        ("a", {}, Kind.SPENT),
+        (" ", {"first_token_timeout": 0.1}, Kind.FIRST_TOKEN),
+        ("", {"first_token_timeout": 0.1}, Kind.FIRST_TOKEN),
+    ],
+)
+def test_the_clocks_hold_where_nothing_is_ever_waited_for(text: str, clocks: dict[str, float], kind: Kind) -> None:
+    """A timer strikes only while its task waits: such a stream ran on for ever, and nothing else ran beside it."""
+
+    async def reading() -> tuple[Reply, int]:
+        beats = 0
+
+        async def beat() -> None:
+            nonlocal beats
+            while True:
+                await asyncio.sleep(0)
+                beats += 1
+
+        beside = asyncio.ensure_future(beat())
+        call = Call(Stage("a", "scripted", max_reply_bytes=10**9, **clocks), Request([]), 100)  # type: ignore[arg-type]
+        reply = await read(Flooding(Piece(text)), call, 0.2)
+        beside.cancel()
+        return reply, beats
+
+    reply, beats = asyncio.run(reading())
+    assert reply.fault is not None
+    assert reply.fault.kind is kind
+    assert beats > 2
+
+
 def test_the_end_counts_and_what_the_host_sends_after_it_does_not() -> None:
     """Nothing is waited for once the answer is whole."""
     reply = heard(Played(Piece("Because."), End("stop"), 1000, Piece("And more.")))
@@ -160,8 +269,10 @@ def test_an_answer_that_never_stops_is_unreadable() -> None:
     """Memory is not a clock: a fast host could send gigabytes within its time."""
     reply = heard(Played(*[Piece("x" * 1_000_000)] * 9))
     assert reply.fault is not None
-    assert (reply.fault.kind, len(reply.text)) == (Kind.UNREADABLE, 9_000_000)
-    assert MAX_TEXT == 8_000_000
+    assert (reply.fault.kind, len(reply.text)) == (Kind.UNREADABLE, 8_000_000)
+    reply = heard(Played(*[Piece("x" * 600)] * 9), max_reply_bytes=3_000)
+    assert reply.fault is not None
+    assert (reply.fault.kind, len(reply.text)) == (Kind.UNREADABLE, 3_000)
 
 
 def test_pieces_reach_the_sink_as_they_come() -> None:
@@ -177,13 +288,13 @@ def test_pieces_reach_the_sink_as_they_come() -> None:
 
 
 def test_an_attempt_whose_pieces_were_shown_says_so() -> None:
-    """Even if it failed later: the caller has seen the beginning of an answer that is not the answer."""
+    """Even if it failed later: the caller has seen the beginning of an answer, and no other one follows it."""
     seen: list[str] = []
 
     async def sink(text: str) -> None:
         seen.append(text)
 
     found = walked(stage("a", "status:500"), stage("b", "cut"), stage("c", "ok:Because."), sink=sink)
-    assert [row["committed"] for row in found.attempts] == [False, True, True]
-    assert seen == ["half an answer", "Because. "]
+    assert [row["committed"] for row in found.attempts] == [False, True]
+    assert seen == ["half an answer"]
     assert [row["committed"] for row in walked(stage("a")).attempts] == [False]

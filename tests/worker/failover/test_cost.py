@@ -9,7 +9,8 @@ import pytest
 from tests.virtual_time import run
 from tests.worker.failover.walks import PRICE, Bench, Walked, at, stage, walked
 from worker.failover.attempt import Usage
-from worker.failover.chain import Stop, cost
+from worker.failover.chain import Stop
+from worker.prices import cost
 
 
 def test_a_priced_answer_costs_its_tokens() -> None:
@@ -86,4 +87,4 @@ def test_a_call_whose_worker_died_costs_nobody_knows_what(local: bool, expected:
 
 def test_cost_is_in_dollars_for_a_million_tokens() -> None:
     """As price lists write it."""
-    assert cost(stage("a", price=PRICE), Usage(1_000_000, 500_000, 400_000), unsent=False) == 6.0
+    assert cost(stage("a", price=PRICE), Usage(1_000_000, 500_000, 400_000), unbilled=False) == 6.0

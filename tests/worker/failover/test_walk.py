@@ -87,11 +87,13 @@ def test_every_call_is_logged_once_as_it_stands_in_the_ledger() -> None:
 
 
 def test_an_attempt_holds_nothing_of_what_was_asked_or_answered() -> None:
-    """Ledger and log are read by people who must not see it."""
+    """Ledger and log are read by people who must not see it; a host's words are there without what they quote."""
     found = walked(
-        stage("a", "status:500:CANARY"), stage("b", "ok:CANARY"), stop=["CANARY"], params={"a": {"x": "CANARY"}}
-    )
-    assert found.view.shown["text"] == "CANARY "
+        stage("a", "status:500:You said THE-CANARY-42, sorry"), stage("b", "ok:THE-CANARY-42"), stop=["THE-CANARY-42"],
+        params={"a": {"x": "THE-CANARY-42"}},
+    )  # fmt: skip
+    assert found.view.shown["text"] == "THE-CANARY-42 "
+    assert found.attempts[0]["detail"] == "You said…, sorry"
     assert "CANARY" not in repr(found.attempts) + repr(found.logged)
 
 

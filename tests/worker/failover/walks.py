@@ -16,11 +16,13 @@ from worker.failover.clocks import Sink
 from worker.failover.provider import Call, Provider
 from worker.failover.request import Request
 from worker.failover.state import Visit
+from worker.prices import cost
 from worker.providers.scripted import Scripted
 from worker.state.memory import Memory
 
 EPOCH = 1_700_000_000.0
 PRICE = Price(input=2.0, output=8.0)
+NOT_THE_CALLS = {"local_only", "images"}
 QUESTION = {"messages": [{"role": "user", "content": "Why?"}]}
 
 
@@ -68,13 +70,16 @@ class Bench:
         self.scripted = Scripted()
         self.memory = Memory(self.stages, lambda: EPOCH + loop.time())
         self.logged: list[tuple[str, Attempt]] = []
+        self.alarms: list[tuple[str, Attempt]] = []
         self.engine = Engine(
             self.memory,
             self.stages,
             {"scripted": provider or self.scripted},
-            lambda fields: Request(**{key: value for key, value in fields.items() if key != "local_only"}),
+            lambda fields: Request(**{key: value for key, value in fields.items() if key not in NOT_THE_CALLS}),
             lambda job, attempt: self.logged.append((job, attempt)),
+            lambda job, attempt: self.alarms.append((job, attempt)),
             lambda _job: sink,
+            cost,
         )
 
     def submit(self, *plan: str, deadline: float = 90.0, job: str = "j", **fields: Any) -> None:

@@ -1,4 +1,4 @@
-"""A scripted host, both protocols, and one call of them at a time."""
+"""A scripted host, all protocols, and one call of them at a time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.hosts import Host
+from tests.worker.providers.asking import ADAPTERS
 
 
 @pytest.fixture(scope="package")
@@ -15,6 +16,6 @@ def host() -> Iterator[Host]:
         yield host
 
 
-@pytest.fixture(params=["openai", "ollama"])
+@pytest.fixture(params=sorted(ADAPTERS))
 def protocol(request: pytest.FixtureRequest) -> str:
     return str(request.param)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -15,7 +15,15 @@ from worker.failover.clocks import Reply, read
 from worker.failover.provider import Call
 from worker.failover.request import Request
 
-STREAMS = {"openai": "text/event-stream", "ollama": "application/x-ndjson"}
+STREAMS = {
+    "openai": "text/event-stream",
+    "anthropic": "text/event-stream",
+    "gemini": "text/event-stream",
+    "ollama": "application/x-ndjson",
+}
+
+FINISHED = {"openai": "stop", "anthropic": "end_turn", "gemini": "STOP", "ollama": "stop"}
+"""By which word each protocol says that an answer is whole."""
 
 
 def http(body: str | bytes, kind: str, status: str = "200 OK", headers: str = "") -> bytes:
@@ -28,18 +36,40 @@ def http(body: str | bytes, kind: str, status: str = "200 OK", headers: str = ""
 def frame(protocol: str, value: object) -> str:
     """One object as the protocol streams it, its text as it is."""
     text = json.dumps(value, ensure_ascii=False)
-    return f"data: {text}\n\n" if protocol == "openai" else f"{text}\n"
+    return f"{text}\n" if protocol == "ollama" else f"data: {text}\n\n"
+
+
+def begun(protocol: str, text: str) -> str:
+    """The start of an answer, with all of its text in one piece."""
+    return "".join(frame(protocol, value) for value in _STARTS[protocol](text))
 
 
 def saying(protocol: str, text: str) -> str:
     """The body of an answer in one piece."""
-    if protocol == "openai":
-        piece: Any = {"choices": [{"delta": {"content": text}}]}
-        return frame(protocol, piece) + frame(protocol, {"choices": [{"delta": {}, "finish_reason": "stop"}]})
-    message = {"role": "assistant", "content": text}
-    return frame(protocol, {"message": message, "done": False}) + frame(
-        protocol, {"message": {"role": "assistant", "content": ""}, "done": True, "done_reason": "stop"}
-    )
+    ends = "".join(frame(protocol, value) for value in _ENDS[protocol])
+    return begun(protocol, text) + ends + ("data: [DONE]\n\n" if protocol == "openai" else "")
+
+
+_STARTS: Mapping[str, Callable[[str], list[Any]]] = {
+    "openai": lambda text: [{"choices": [{"delta": {"content": text}}]}],
+    "anthropic": lambda text: [
+        {"type": "message_start", "message": {"role": "assistant", "content": []}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},
+    ],
+    "gemini": lambda text: [{"candidates": [{"content": {"role": "model", "parts": [{"text": text}]}}]}],
+    "ollama": lambda text: [{"message": {"role": "assistant", "content": text}, "done": False}],
+}
+_ENDS: Mapping[str, list[Any]] = {
+    "openai": [{"choices": [{"delta": {}, "finish_reason": "stop"}]}],
+    "anthropic": [
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+        {"type": "message_stop"},
+    ],
+    "gemini": [{"candidates": [{"content": {}, "finishReason": "STOP"}]}],
+    "ollama": [{"message": {"role": "assistant", "content": ""}, "done": True, "done_reason": "stop"}],
+}
 
 
 @dataclass

@@ -8,7 +8,7 @@ from email.utils import formatdate
 
 import pytest
 
-from tests.worker.providers.raw import STREAMS, frame, heard, http, saying
+from tests.worker.providers.raw import STREAMS, begun, frame, heard, http, saying
 from worker.failover.attempt import Usage
 from worker.failover.clocks import Reply
 from worker.failover.provider import Kind
@@ -19,7 +19,7 @@ def kind(found: Reply) -> Kind | None:
 
 
 def text(found: Reply) -> str:
-    assert found.fault is None, (found.fault.kind, found.fault.text)
+    assert found.fault is None, (found.fault.kind, found.fault.words)
     assert found.end is not None
     return found.text
 
@@ -62,7 +62,7 @@ def test_a_host_that_does_not_stream_is_read_as_a_whole() -> None:
     assert whole.end.usage == Usage(3, 2)
     assert kind(failed) is Kind.IN_STREAM
     assert failed.fault is not None
-    assert failed.fault.code == "insufficient_quota"
+    assert failed.fault.words.codes == ("insufficient_quota",)
 
 
 def test_no_cookie_is_ever_sent_back(protocol: str) -> None:
@@ -116,7 +116,7 @@ def test_an_error_is_read_no_further_than_any_body(protocol: str, status: str) -
     (found,), _ = heard(protocol, http(b"x" * 12_000_000, "text/plain", status))
     assert found.fault is not None
     assert (found.fault.kind, found.fault.status) == (Kind.STATUS, int(status[:3]))
-    assert set(found.fault.text) == {"x"}
+    assert set(found.fault.words.text) == {"x"}
 
 
 def test_a_connection_that_the_host_closed_meanwhile_is_made_anew(protocol: str) -> None:
@@ -149,10 +149,10 @@ def test_an_object_of_another_shape_is_unreadable_for_ollama_too(value: object) 
 )
 def test_an_error_in_a_stream_is_understood_in_any_shape(protocol: str, error: object) -> None:
     """Text, an object, or JSON in a text, as llama.cpp's is handed through."""
-    body = saying(protocol, "Because.").split("\n")[0] + "\n\n" + frame(protocol, {"error": error})
+    body = begun(protocol, "Because.") + frame(protocol, {"error": error})
     (found,), _ = heard(protocol, http(body, STREAMS[protocol]))
     assert found.fault is not None
-    assert (found.fault.kind, found.fault.text, found.text) == (Kind.IN_STREAM, "out of memory", "Because.")
+    assert (found.fault.kind, found.fault.words.text, found.text) == (Kind.IN_STREAM, "out of memory", "Because.")
 
 
 def test_a_refusal_is_a_filter() -> None:
@@ -167,7 +167,7 @@ def test_a_page_in_place_of_a_stream_is_seen_at_its_first_line() -> None:
     """A login page of a proxy, with status 200."""
     (found,), _ = heard("openai", http("\n  <!DOCTYPE html>\n<html></html>", "text/html"))
     assert found.fault is not None
-    assert (found.fault.kind, found.fault.html) == (Kind.UNREADABLE, True)
+    assert (found.fault.kind, found.fault.words.html) == (Kind.UNREADABLE, True)
 
 
 def test_a_date_says_when_to_try_again(protocol: str) -> None:

@@ -1,26 +1,34 @@
-"""Connections are used again, refused at once, and closed when nobody listens any more."""
+"""Connections are used again, refused at once, closed when nobody listens, and carry nothing of the environment."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
+import httpx
 import pytest
+from pydantic import SecretStr
 
+from config.stages import Stage
 from tests.eventually import eventually, eventually_async
 from tests.hosts import Host, Outcome
 from tests.worker.providers.asking import MESSAGES, place, provider_of, replies, reply, stage_at, walked
-from worker.failover import judge
+from tests.worker.providers.raw import saying
+from worker.failover import accept, judge
 from worker.failover.chain import Stop
 from worker.failover.clocks import Reply, read
-from worker.failover.provider import Call, Kind
+from worker.failover.provider import Call, End, Kind
 from worker.failover.request import Request
+from worker.providers.transport import Transport, _proxy, client_arguments
 
 
 def reason(found: Reply) -> str | None:
-    verdict = judge.of_fault(found.fault) if found.fault else judge.of_reply(found.text, found.end)
+    call = Call(Stage("first", "openai"), Request(MESSAGES), 100)
+    reply = accept.of_reply(call, found.text, found.end, found.usage)
+    verdict = judge.of_fault(found.fault) if found.fault else reply
     return verdict and str(verdict.reason)
 
 
@@ -69,7 +77,7 @@ def test_calls_one_after_the_other_share_a_connection(host: Host, protocol: str)
         ("ok,cut-head:reset,ok", [None, "cut_off", None]),
         ("ok,cut,ok", [None, "cut_off", None]),
         ("ok,status:500,ok", [None, "server_error", None]),
-        ("status:503,status:503,ok", ["overloaded", "overloaded", None]),
+        ("status:529,status:529,ok", ["overloaded", "overloaded", None]),
         ("status:429:retry-after=0,ok", ["throttled", None]),
     ],
 )
@@ -135,3 +143,104 @@ def test_a_hundred_and_twenty_calls_are_in_flight_together(host: Host, protocol:
     asyncio.run(asking())
     eventually(lambda: host.in_flight(url) == 0, "all sockets are closed")
     assert {call.outcome for call in host.calls(url)} == {Outcome.ABORTED}
+
+
+KEYS = {
+    "openai": {"authorization": "Bearer canary"},
+    "anthropic": {"x-api-key": "canary"},
+    "gemini": {"x-goog-api-key": "canary"},
+    "ollama": {"authorization": "Bearer canary"},
+}
+
+
+def test_a_key_is_sent_in_its_header_and_nowhere_else(host: Host, protocol: str) -> None:
+    """As each protocol wants it; never in the address, which proxies write down."""
+    url = place(host, protocol, "ok")
+    reply(stage_at(url, protocol, api_key=SecretStr("canary")))
+    (sent,) = host.calls(url)
+    assert {name: value for name, value in sent.headers.items() if "canary" in value} == KEYS[protocol]
+    assert "canary" not in f"{sent.body} {sent.path}"
+
+
+def test_without_a_key_none_is_sent(host: Host, protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even that of the environment: the packages of the providers send theirs to any host."""
+    for name in ("OLLAMA_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"):
+        monkeypatch.setenv(name, "canary")
+    monkeypatch.setenv("OLLAMA_HOST", "http://127.0.0.1:1")
+    url = place(host, protocol, "ok")
+    assert reply(stage_at(url, protocol)).text
+    (sent,) = host.calls(url)
+    assert sent.headers.keys().isdisjoint({"authorization", "x-api-key", "x-goog-api-key"})
+    assert "canary" not in f"{sent.headers} {sent.body}"
+
+
+def test_a_login_of_the_users_own_files_is_not_sent(
+    host: Host, protocol: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """HTTP clients read ~/.netrc on their own account."""
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login canary password canary\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
+    url = place(host, protocol, "ok")
+    reply(stage_at(url, protocol))
+    assert "authorization" not in host.calls(url)[0].headers
+
+
+def test_the_environments_proxy_is_for_stages_outside_the_house(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transport of one's own switches the client's look-up off: a cloud behind a proxy was out of reach."""
+    monkeypatch.setenv("https_proxy", "http://proxy.lan:3128")
+    monkeypatch.setenv("no_proxy", "api.inside.example")
+    cloud = stage_at("https://api.example.com/v1", "openai")
+    proxy = _proxy(cloud)
+    assert proxy is not None
+    assert str(proxy.url) == "http://proxy.lan:3128"
+    for inside in (
+        stage_at("https://api.example.com/v1", "openai", local=True),
+        stage_at("https://api.inside.example/v1", "openai"),
+        stage_at("http://api.example.com/v1", "openai"),
+    ):
+        assert _proxy(inside) is None
+    assert client_arguments(cloud)["trust_env"] is False
+
+
+@pytest.mark.parametrize(("base_url", "checked"), [("https://api.example.com/v1", True), ("http://gpu.lan", False)])
+def test_certificates_are_read_where_there_are_any(base_url: str, checked: bool) -> None:
+    """25 ms that a refused connection in the house must not cost; and never spared where they count."""
+    context = Transport(stage_at(base_url, "openai")).ssl_context
+    assert context.check_hostname is checked
+
+
+class _Lingering(httpx.AsyncBaseTransport):
+    """Answers, and keeps the body open; knows when it was asked for more."""
+
+    def __init__(self, answer: str) -> None:
+        self.answer, self.lingers = answer.encode(), False
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:  # noqa: ARG002 - any is answered so
+        return httpx.Response(200, content=self._body())
+
+    async def _body(self) -> AsyncIterator[bytes]:
+        yield self.answer
+        self.lingers = True
+        await asyncio.sleep(3600)
+
+
+@pytest.mark.parametrize("protocol", ["openai", "anthropic", "ollama"])
+def test_an_answer_that_is_whole_is_not_lost_to_its_clock(protocol: str) -> None:
+    """The end was given out only after the body's own end, up to 50 ms later: a clock that struck meanwhile took it.
+
+    Gemini has no mark but the body's end.
+    """
+    transport = _Lingering(saying(protocol, "Because."))
+    stage = stage_at("http://127.0.0.1:1", protocol)
+
+    async def lingers_at_the_end() -> bool:
+        async with provider_of(protocol) as provider:
+            provider._clients[stage.name] = httpx.AsyncClient(transport=transport)
+            async for chunk in provider.stream(Call(stage, Request(MESSAGES), 100)):
+                if isinstance(chunk, End):
+                    return transport.lingers
+        raise AssertionError("no end")
+
+    assert not asyncio.run(lingers_at_the_end())
+    assert transport.lingers, "the connection can be used again"

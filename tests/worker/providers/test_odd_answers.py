@@ -8,24 +8,30 @@ from typing import Any
 
 import pytest
 
-from tests.worker.providers.raw import STREAMS, frame, heard, http, saying
+from tests.worker.providers.raw import FINISHED, STREAMS, frame, heard, http, saying
 from worker.failover.attempt import Usage
 from worker.failover.clocks import Reply
 from worker.failover.provider import Kind
 
 
 def answer(found: Reply) -> tuple[str, Usage | None]:
-    assert found.fault is None, (found.fault.kind, found.fault.text)
+    assert found.fault is None, (found.fault.kind, found.fault.words)
     assert found.end is not None
-    assert found.end.finish_reason == "stop"
+    assert found.end.finish_reason in FINISHED.values()
     return found.text, found.end.usage
 
 
 def counting(protocol: str, given: object, wrote: object, **more: Any) -> str:
-    """The body of an answer with these counts, and more fields in its last line."""
+    """The body of an answer with these counts, and more fields beside them."""
     if protocol == "openai":
         usage = {"prompt_tokens": given, "completion_tokens": wrote, **more}
-        return saying(protocol, "Because.") + frame(protocol, {"choices": [], "usage": usage})
+        return frame(protocol, {"choices": [], "usage": usage}) + saying(protocol, "Because.")
+    if protocol == "anthropic":
+        usage = {"input_tokens": given, "output_tokens": wrote, **more}
+        return frame(protocol, {"type": "message_start", "message": {"usage": usage}}) + saying(protocol, "Because.")
+    if protocol == "gemini":
+        usage = {"promptTokenCount": given, "candidatesTokenCount": wrote, **more}
+        return saying(protocol, "Because.") + frame(protocol, {"usageMetadata": usage})
     last = {"message": {"content": "Because."}, "done": True, "done_reason": "stop"}
     return frame(protocol, {**last, "prompt_eval_count": given, "eval_count": wrote, **more})
 
@@ -89,7 +95,8 @@ def test_of_several_answers_the_first_is_taken(index: object) -> None:
         {"choices": [{"index": index, "delta": {"content": "Yes."}}, {"index": 1, "delta": {"content": "Never."}}]},
         {"choices": [{"index": index, "delta": {}, "finish_reason": "stop"}]},
     ]
-    (found,), _ = heard("openai", http("".join(frame("openai", piece) for piece in pieces), STREAMS["openai"]))
+    body = "".join(frame("openai", piece) for piece in pieces) + "data: [DONE]\n\n"
+    (found,), _ = heard("openai", http(body, STREAMS["openai"]))
     assert answer(found) == ("Yes.", None)
 
 
@@ -141,7 +148,7 @@ def test_a_packed_reply_is_not_unpacked(protocol: str, encoding: str) -> None:
     assert first.fault is not None
     assert first.fault.kind is Kind.UNREADABLE
     assert second.fault is not None
-    assert (second.fault.kind, second.fault.status, second.fault.text) == (Kind.STATUS, 429, "")
+    assert (second.fault.kind, second.fault.status, second.fault.words.text) == (Kind.STATUS, 429, "")
     assert second.fault.retry_after_s == 7
     assert answer(third)[0] == "Because."
     assert all(head.count("accept-encoding") == head.count("accept-encoding: identity\r\n") == 1 for head in heads)

@@ -98,7 +98,7 @@ def test_an_answer_ends_the_job_with_all_that_is_known_of_it(book: Book) -> None
              "started_at": "2023-11-14T22:13:20.000Z", "duration_s": 0.5, "first_token_s": 0.25, "completed": True,
              "committed": True, "retry_after_s": None,
              "usage": {"input_tokens": 12, "output_tokens": 47, "reasoning_tokens": 5},
-             "cost_usd": 0.000123, "worker": "one@host"},
+             "cost_usd": 0.000123, "worker": "one@host", "detail": None},
         ],
     }  # fmt: skip
 

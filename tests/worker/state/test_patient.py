@@ -10,11 +10,12 @@ from redis.exceptions import ConnectionError as Away
 
 from config.stages import Stage
 from tests.virtual_time import run
-from worker.failover.answer import Answer, Status, View
+from worker.failover.answer import Status, View
 from worker.failover.attempt import Attempt
 from worker.failover.chain import Engine, Stop
 from worker.failover.request import Request
-from worker.failover.state import Admission, Permit, Visit
+from worker.failover.state import GOES_ON, Admission, Permit, Settled, Settlement, Visit
+from worker.prices import cost
 from worker.providers.scripted import Scripted
 from worker.state.memory import Memory
 from worker.state.patient import Patient
@@ -37,11 +38,9 @@ class Flaky:
         self._reach()
         return self._reply(await self.inner.admit(visit))
 
-    async def settle(
-        self, permit: Permit, attempt: Attempt, end: Status | None = None, answer: Answer | None = None
-    ) -> View | None:
+    async def settle(self, permit: Permit, attempt: Attempt, settlement: Settlement = GOES_ON) -> Settled:
         self._reach()
-        return self._reply(await self.inner.settle(permit, attempt, end, answer))
+        return self._reply(await self.inner.settle(permit, attempt, settlement))
 
     def _reach(self) -> None:
         self.asked += 1
@@ -64,8 +63,9 @@ def walked(wait_s: float, away: tuple[float, float] = (0, 0), *, loses: bool = F
         memory.workers.add("w")
         state = Patient(Flaky(memory, away, loses=loses), wait_s=wait_s)
         engine = Engine(
-            state, STAGES, {"scripted": scripted}, lambda fields: Request(**fields), lambda *_: None, lambda _: None
-        )
+            state, STAGES, {"scripted": scripted}, lambda fields: Request(**fields), lambda *_: None, lambda *_: None,
+            lambda _: None, cost,
+        )  # fmt: skip
         end = await engine.walk(Visit("j", "cloud", "w", "w@host"), Stop())
         assert isinstance(end, View)
         return end, now(), len(scripted.calls)

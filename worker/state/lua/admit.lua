@@ -1,20 +1,20 @@
 -- Claim a job and give its next stage a permit, writing down every stage before it that cannot run, and why.
--- KEYS: the record, the ledger, the living workers.
-local job, attempts, workers = KEYS[1], KEYS[2], KEYS[3]
+-- KEYS: the record, the ledger, the living workers, the gates, then every stage's own hash.
+local job, attempts, workers, gates = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, lane, worker, fence, stages = ARGV[1], ARGV[2], ARGV[3], ARGV[4], cjson.decode(ARGV[5])
 local dead_after, answer_ttl, ledger_ttl = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local now, delivery = now_ms(ARGV[9]), ARGV[10]
+local now, delivery, unfit = now_ms(ARGV[9]), ARGV[10], cjson.decode(ARGV[11])
 
 local function over(status)
-  finish(job, attempts, status, now, answer_ttl, ledger_ttl)
+  finish(job, attempts, status, now, answer_ttl, ledger_ttl, unfit)
   return {'over', view(job, attempts), now}
 end
 
-local function record_row(name, reason, of, left)
+local function record_row(name, reason, later, left)
   local n = redis.call('HLEN', attempts) + 1
   local stage = stages[name] or {model = ''}
   -- What a call costs that its worker does not live to settle is not known, but in the house.
-  local row = {n = n, of = of, stage = name, model = stage.model, started_at = now / 1000, duration_s = 0,
+  local row = {n = n, of = n + later, stage = name, model = stage.model, started_at = now / 1000, duration_s = 0,
     outcome = reason and 'skipped' or 'started', reason = reason, worker = worker,
     cost_usd = (reason or stage.home) and 0 or nil}
   redis.call('HSET', attempts, n, cjson.encode(row))
@@ -29,7 +29,7 @@ local function take_back_lost_permit()
   if row and string.find(row, '"outcome":"started"', 1, true) then redis.call('HDEL', attempts, n) end
 end
 
-local record = fields(job, 'status', 'owner', 'fence', 'plan', 'next', 'deadline_at', 'local_only', 'cancel',
+local record = fields(job, 'status', 'owner', 'fence', 'plan', 'next', 'deadline_at', 'local_only', 'images', 'cancel',
   'enqueued_at', 'queued_ms', 'delivery')
 if not record.status then return {'unknown'} end
 if ENDED[record.status] then return {'over', view(job, attempts), now} end
@@ -60,20 +60,25 @@ for place = #plan, 1, -1 do
   local stage = stages[plan[place]]
   if stage and (stage.home or record.local_only ~= '1') then later = later + stage.reserve_ms end
 end
+local closed = redis.call('HMGET', gates, unpack(plan))
 for place = tonumber(record.next) + 1, #plan do
   local name, reason = plan[place], nil
   local stage = stages[name]
   if not stage then reason = 'unsupported'
   elseif record.local_only == '1' and not stage.home then reason = 'local_only'
+  elseif record.images == '1' and not stage.images then reason = 'capability'
   elseif left - kept[place] <= 0 then reason = 'deadline'
-  elseif stage.lane ~= lane then
+  else reason = closed_for(closed[place], now, stage.id) end
+  if not reason and stage.lane ~= lane then
     redis.call('HSET', job, 'status', 'queued', 'owner', '', 'lane', stage.lane, 'enqueued_at', now)
     return {'elsewhere', stage.lane, name, view(job, attempts), now}
   end
-  local n = record_row(name, reason, #plan, left)
+  local n = record_row(name, reason, #plan - place, left)
   if not reason then
     local request = first and redis.call('HGET', job, 'request') or ''
-    return {'permit', name, place - 1, n, left, kept[place], now, tonumber(fence), request, record.plan}
+    local notes = fields(KEYS[5 + stage.place], 'id', 'dropped')
+    local dropped = notes.id == stage.id and notes.dropped or ''
+    return {'permit', name, place - 1, n, left, kept[place], now, tonumber(fence), request, record.plan, dropped}
   end
   redis.call('HSET', job, 'next', place)
 end

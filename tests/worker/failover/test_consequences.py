@@ -1,0 +1,104 @@
+"""What follows from a verdict: the next stage, the same one without a field, or the end; and what others learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.virtual_time import run
+from tests.worker.failover.walks import Bench, Walked, stage, walked
+from worker.failover.answer import Status
+from worker.failover.state import REFUSALS
+
+
+def test_a_stage_is_asked_once_more_without_the_field_that_it_rejects() -> None:
+    """Five settings of one vendor became errors within two months of 2026: no request of a night may die of that.
+
+    Each call is an attempt of its own; the job after it asks without the field at once; a person hears of it once.
+    """
+
+    async def walking() -> tuple[Walked, Walked, list[str]]:
+        bench = Bench([stage("a", "rejects:temperature"), stage("b")])
+        bench.submit(job="one", temperature=0.2)
+        bench.submit(job="two", temperature=0.2)
+        first, second = await bench.walk(job="one"), await bench.walk(job="two")
+        return first, second, [f"{job} {attempt.stage} {attempt.reason}" for job, attempt in bench.alarms]
+
+    first, second, alarms = run(walking())
+    assert first.told == [("a", "failed", "unsupported"), ("a", "answered", None)]
+    assert [(row["n"], row["of"]) for row in first.attempts] == [(1, 2), (2, 3)]
+    assert [call.dropped for call in first.calls] == [frozenset(), {"temperature"}]
+    assert second.told == [("a", "answered", None)]
+    assert [call.dropped for call in second.calls] == [{"temperature"}]
+    assert alarms == ["one a unsupported"]
+
+
+def test_a_field_that_nobody_can_leave_out_sends_the_request_on() -> None:
+    """A stage that takes no such call at all is out of order, and is not asked twice."""
+    found = walked(stage("a", "rejects:messages"), stage("b"))
+    assert found.told == [("a", "failed", "unsupported"), ("b", "answered", None)]
+
+
+def test_a_stage_without_a_schema_does_not_fit_a_request_with_one() -> None:
+    """Where the field was needed, the stage is sound and the next one is asked."""
+    schema = {"type": "object"}
+    found = walked(stage("a", "rejects:response_format"), stage("b", "ok:{}"), response_schema=schema)
+    assert found.told == [("a", "failed", "capability"), ("b", "answered", None)]
+
+
+def test_pieces_that_were_shown_end_the_walk() -> None:
+    """Nobody can take them back, and another stage would begin anew."""
+    seen: list[str] = []
+
+    async def sink(text: str) -> None:
+        seen.append(text)
+
+    found = walked(stage("a", "status:500"), stage("b", "cut"), stage("c"), sink=sink)
+    assert found.told == [("a", "failed", "server_error"), ("b", "failed", "cut_off")]
+    assert [row["committed"] for row in found.attempts] == [False, True]
+    assert (found.view.status, found.view.shown["text"], seen) == (Status.EXHAUSTED, None, ["half an answer"])
+
+
+def test_the_callers_fault_stops_the_walk_until_the_stage_is_to_blame() -> None:
+    """Different requests, one after the other, none answered: the last of them is the stage's own fault."""
+
+    async def walking() -> list[Walked]:
+        bench = Bench([stage("a", "status:400"), stage("b")])
+        found = []
+        for number in range(REFUSALS + 1):
+            bench.submit(job=f"j{number}", messages=[{"role": "user", "content": f"Question {number}?"}])
+            found.append(await bench.walk(job=f"j{number}"))
+        assert [attempt.reason for _, attempt in bench.alarms] == ["bad_request"]
+        return found
+
+    found = run(walking())
+    assert [walk.view.status for walk in found[: REFUSALS - 1]] == [Status.REFUSED] * (REFUSALS - 1)
+    assert all(walk.asked == ["a"] for walk in found[: REFUSALS - 1]), "no call to the next stage"
+    assert [walk.asked for walk in found[REFUSALS - 1 :]] == [["a", "b"]] * 2
+    assert {walk.view.status for walk in found[REFUSALS - 1 :]} == {Status.ANSWERED}
+
+
+@pytest.mark.parametrize(
+    ("script", "alarms"),
+    [("status:401", 1), ("status:402", 1), ("status:404:model 'm' not found", 1), ("status:500", 0), ("status:429", 0),
+     ("empty", 0), ("status:400", 0)],
+)  # fmt: skip
+def test_what_will_not_get_better_by_itself_is_loud_once(script: str, alarms: int) -> None:
+    """A wrong key at midnight is one line for whoever is on duty, not one for each document."""
+
+    async def walking() -> int:
+        bench = Bench([stage("a", script), stage("b")])
+        for number in range(3):
+            bench.submit(job=f"j{number}")
+            await bench.walk(job=f"j{number}")
+        return len(bench.alarms)
+
+    assert run(walking()) == alarms
+
+
+def test_a_request_that_is_too_long_for_every_stage_is_refused() -> None:
+    """No stage failed; waiting or asking again would not help."""
+    found: Any = walked(stage("a", "status:413"), stage("b", "status:413"))
+    assert found.told == [("a", "failed", "too_long"), ("b", "failed", "too_long")]
+    assert found.view.status is Status.REFUSED

@@ -1,0 +1,112 @@
+"""What came of one attempt: the reply and its verdict as a record, an end or none, and a lesson for all workers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from config.stages import Stage
+from worker.failover import accept, judge
+from worker.failover.answer import Answer, Status
+from worker.failover.attempt import Attempt, Outcome, Usage
+from worker.failover.clocks import Reply
+from worker.failover.detail import detail
+from worker.failover.judge import FaultClass, Verdict
+from worker.failover.provider import Call, Kind, Provider
+from worker.failover.request import Request
+from worker.failover.state import Lesson, Permit, Settlement
+
+
+class Pricing(Protocol):
+    def __call__(self, stage: Stage, usage: Usage | None, *, unbilled: bool) -> float | None:
+        """USD of one attempt; 0 where the host turned the call away (`unbilled`), None where it is not known."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One attempt with all that its judgement needs."""
+
+    record: Attempt
+    permit: Permit
+    call: Call
+    reply: Reply
+
+
+def judged(case: Judged, provider: Provider, price: Pricing) -> tuple[Attempt, Settlement]:
+    """The finished record, and what to settle; the provider knows which fields the call could have done without."""
+    reply, stage = case.reply, case.call.stage
+    fault = reply.fault
+    unbilled = fault is not None and fault.kind in {Kind.CONNECT, Kind.STATUS, Kind.OURS}
+    record = replace(
+        case.record,
+        duration_s=reply.duration_s,
+        first_token_s=reply.first_token_s,
+        completed=reply.end is not None,
+        usage=reply.usage,
+        cost_usd=price(stage, reply.usage, unbilled=unbilled),
+        status=fault.status if fault else 200,
+        retry_after_s=fault.retry_after_s if fault else None,
+        detail=detail(fault.words.text, stage, case.call.request) if fault else None,
+    )
+    verdict, field = _verdict(case, provider)
+    if verdict is None:
+        return replace(record, outcome=Outcome.ANSWERED, reason=None), _answered(case)
+    return replace(record, outcome=Outcome.FAILED, reason=verdict.reason), _failed(case, verdict, field)
+
+
+def _verdict(case: Judged, provider: Provider) -> tuple[Verdict | None, str]:
+    """What the reply is worth, and the field without which the stage is asked once more; None for an answer."""
+    call, reply = case.call, case.reply
+    if reply.fault is None:
+        return accept.of_reply(call, reply.text, reply.end, reply.usage), ""
+    verdict = judge.of_fault(reply.fault, call.stage.provider)
+    if verdict.fault_class is not FaultClass.REJECTED:
+        return verdict, ""
+    field = judge.rejected_field(reply.fault, provider.optional(call))
+    if field is None or case.record.committed:
+        return judge.rejected_whole(verdict, call.request), ""
+    return verdict, field
+
+
+def _answered(case: Judged) -> Settlement:
+    reply = case.reply
+    assert reply.end is not None  # noqa: S101 - what has no end has a verdict
+    cut = accept.is_cut_short(reply.end)
+    answer = Answer(reply.text, case.call.stage.name, "length" if cut else "stop", cut, reply.usage)
+    return Settlement(Status.ANSWERED, answer, lesson=Lesson(worked=True))
+
+
+def _failed(case: Judged, verdict: Verdict, field: str) -> Settlement:
+    lesson = _lesson(case, verdict)
+    if field:
+        return Settlement(lesson=replace(lesson, dropped=field))
+    if not verdict.consequences.goes_on:
+        return Settlement(Status.REFUSED, otherwise=_end(case), lesson=replace(lesson, refused=mark(case.call.request)))
+    return Settlement(_end(case), lesson=lesson)
+
+
+def _lesson(case: Judged, verdict: Verdict) -> Lesson:
+    fault = case.reply.fault
+    counts = verdict.consequences.counts
+    closes = counts in {judge.Counts.THROTTLE, judge.Counts.OUTAGE, judge.Counts.PERMANENT}
+    closed = fault.retry_after_s if fault is not None and closes else None
+    return Lesson(closed_s=closed or 0.0, loud=verdict.consequences.loud)
+
+
+def _end(case: Judged) -> Status | None:
+    """How the job ends if this attempt brought no answer; None while the plan goes on."""
+    permit, fault = case.permit, case.reply.fault
+    if permit.place + 1 < len(permit.plan) and not case.record.committed:
+        return None  # what a caller has seen cannot be taken back, and no other stage would go on from there
+    late = fault is not None and fault.kind is Kind.SPENT and case.call.stage.timeout > permit.left_s
+    return Status.EXPIRED if late else Status.EXHAUSTED
+
+
+def mark(request: Request) -> str:
+    """Tells one request from another; too short to find out what it says by trying."""
+    images = [image.base64 for image in request.images]
+    said = json.dumps([list(map(dict, request.messages)), request.response_schema, request.params, images])
+    return hashlib.blake2b(said.encode(errors="replace"), digest_size=4).hexdigest()
