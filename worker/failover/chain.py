@@ -109,5 +109,5 @@ class Engine:
         if reply is None:
             spent = self.price(stage, None, unbilled=False)
             return replace(record, duration_s=now() - began, cost_usd=spent), Settlement(Status.CANCELLED)
-        record = replace(record, committed=sink is not None and bool(reply.text))
+        record = replace(record, committed=reply.shown)
         return judged(Judged(record, permit, call, reply), provider, self.price)

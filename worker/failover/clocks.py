@@ -37,6 +37,8 @@ class Reply:
     fault: Fault | None = None
     first_token_s: float | None = None
     duration_s: float = 0.0
+    shown: bool = False
+    """Whether the sink has got a piece of it."""
 
 
 async def read(provider: Provider, call: Call, budget: float, sink: Sink | None = None) -> Reply:
@@ -64,6 +66,7 @@ async def read(provider: Provider, call: Call, budget: float, sink: Sink | None 
                     if reply.first_token_s is None:
                         reply = replace(reply, first_token_s=now() - started)
                 if not chunk.thought and (piece := text.take(chunk.text)) and sink:
+                    reply = replace(reply, shown=True)
                     await clocks.wait_for(sink(piece))
     except Fault as fault:
         if reply.end is None:  # what fails after the end fails in closing: the answer is whole
@@ -106,9 +109,11 @@ class _Text:
         self._most = most
         self._decoder = _UTF_16("replace")
         self._text = io.StringIO()
+        self._shown = 0
 
     def take(self, piece: str) -> str:
-        """The characters that this piece completes. Raises `Fault` where they are too many.
+        """The characters to show by now: none before there is one that can be seen, since what is shown ends the
+        walk, and a host that begins with blanks may never come to say anything. Raises `Fault` where they are too many.
 
         Memory is not a clock: a fast host could send gigabytes within its time.
         """
@@ -116,7 +121,11 @@ class _Text:
         if self._text.tell() + len(whole) > self._most:
             raise Fault(Kind.UNREADABLE)
         self._text.write(whole)
-        return whole
+        if not self._shown and _VISIBLE.search(whole) is None:
+            return ""
+        first = "" if self._shown else self._text.getvalue()
+        self._shown = self._text.tell()
+        return first or whole
 
     def whole(self) -> str:
         return self._text.getvalue()

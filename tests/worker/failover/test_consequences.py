@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -9,7 +10,9 @@ import pytest
 from tests.virtual_time import run
 from tests.worker.failover.walks import Bench, Walked, stage, walked
 from worker.failover.answer import Status
+from worker.failover.provider import Call, Chunk, End, Fault, Kind, Piece
 from worker.failover.state import REFUSALS
+from worker.providers.scripted import Scripted
 
 
 def test_a_stage_is_asked_once_more_without_the_field_that_it_rejects() -> None:
@@ -102,3 +105,30 @@ def test_a_request_that_is_too_long_for_every_stage_is_refused() -> None:
     found: Any = walked(stage("a", "status:413"), stage("b", "status:413"))
     assert found.told == [("a", "failed", "too_long"), ("b", "failed", "too_long")]
     assert found.view.status is Status.REFUSED
+
+
+def test_blanks_are_not_shown_before_there_is_text() -> None:
+    """They would have ended the walk at a host that begins with a line break and dies."""
+    seen: list[str] = []
+
+    async def sink(text: str) -> None:
+        seen.append(text)
+
+    class Blank(Scripted):
+        async def stream(self, call: Call) -> AsyncIterator[Chunk]:
+            yield Piece("\n \n")
+            if call.stage.name == "a":
+                raise Fault(Kind.CUT)
+            yield Piece(" Be")
+            yield Piece("cause")
+            yield End("stop")
+
+    async def walking() -> Walked:
+        bench = Bench([stage("a"), stage("b")], sink, Blank())
+        bench.submit()
+        return await bench.walk()
+
+    found = run(walking())
+    assert found.told == [("a", "failed", "cut_off"), ("b", "answered", None)]
+    assert [row["committed"] for row in found.attempts] == [False, True]
+    assert (seen, found.view.shown["text"]) == (["\n \n Be", "cause"], "\n \n Because")
