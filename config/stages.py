@@ -172,8 +172,8 @@ class ChainTable(Table):
 class Stage:
     """One place a request can be sent. Times in seconds; `price` in USD per 1M tokens.
 
-    `stream` false asks for the answer in one piece, whose first text is its last. `api_version`
-    is a version that the provider's protocol knows (`anthropic-version`).
+    `stream` false asks for the answer in one piece, whose first text is its last. `api_version` is a version that the
+    provider's protocol knows (`anthropic-version`, Azure's `api-version`, a part of Gemini's path).
     """
 
     name: str

@@ -49,13 +49,17 @@ local function closed_for(gate, now, id)
 end
 
 -- Whether every stage that could have been asked cannot serve this very request: then the request is refused.
+-- A stage that was asked more than once has said so in the end.
 local function fits_nowhere(job, attempts, unfit)
   local record = fields(job, 'plan', 'next')
   if tonumber(record.next) < #cjson.decode(record.plan) then return false end
-  local fits, asked = {}, 0
+  local fits, last, asked = {}, {}, 0
   for _, reason in ipairs(unfit) do fits[reason] = true end
-  for _, row in ipairs(redis.call('HVALS', attempts)) do
-    local reason = cjson.decode(row).reason
+  for n = 1, redis.call('HLEN', attempts) do
+    local row = cjson.decode(redis.call('HGET', attempts, n) or '{}')
+    last[row.stage or n] = row.reason or ''
+  end
+  for _, reason in pairs(last) do
     if fits[reason] then asked = asked + 1
     elseif reason ~= 'local_only' then return false end
   end

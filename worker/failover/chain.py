@@ -71,6 +71,7 @@ class Engine:
         Always one admit and one settle around a call, and never a pause between two stages.
         """
         request: Request | None = None
+        dropped: set[tuple[str, str]] = set()
         while True:
             match await self.state.admit(visit):
                 case Over(view):
@@ -82,7 +83,10 @@ class Engine:
             if permit.request is not None:
                 request = self.parse(permit.request)
             assert request is not None, "the first admit of a delivery brings the request"  # noqa: S101
-            attempt, settlement = await self._attempt(permit, request, stop)
+            # Others may have forgotten what this walk has learned: it would never end.
+            known = permit.dropped | {field for stage, field in dropped if stage == permit.stage}
+            attempt, settlement = await self._attempt(replace(permit, dropped=known), request, stop)
+            dropped.add((permit.stage, settlement.lesson.dropped))
             self.log(visit.job, attempt)
             settled = await self.state.settle(permit, attempt, settlement)
             if settled.alarm:

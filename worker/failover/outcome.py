@@ -10,8 +10,9 @@ from typing import Protocol
 from config.stages import Stage
 from worker.failover import accept, judge
 from worker.failover.answer import Answer, Status
-from worker.failover.attempt import Attempt, Outcome, Usage
+from worker.failover.attempt import Attempt, Outcome, Reason, Usage
 from worker.failover.clocks import Reply
+from worker.failover.deadline import allowed
 from worker.failover.detail import detail
 from worker.failover.judge import FaultClass, Verdict
 from worker.failover.provider import Call, Kind, Provider
@@ -63,12 +64,27 @@ def _verdict(case: Judged, provider: Provider) -> tuple[Verdict | None, str]:
     if reply.fault is None:
         return accept.of_reply(call, reply.text, reply.end, reply.usage), ""
     verdict = judge.of_fault(reply.fault, call.stage.provider)
+    if (
+        reply.fault.kind is Kind.SPENT
+        and allowed(call.stage, case.permit.left_s, case.permit.kept_s) < call.stage.timeout
+    ):
+        return Verdict(verdict.reason, FaultClass.LOCAL), ""  # the job's own deadline came before the stage's clock
     if verdict.fault_class is not FaultClass.REJECTED:
         return verdict, ""
     field = judge.rejected_field(reply.fault, provider.optional(call))
-    if field is None or case.record.committed:
-        return judge.rejected_whole(verdict, call.request), ""
-    return verdict, field
+    return (_rejected_whole(verdict, call), "") if field is None else (verdict, field)
+
+
+def _rejected_whole(verdict: Verdict, call: Call) -> Verdict:
+    """The verdict where no field is left that could be dropped.
+
+    What was refused is needed, or this caller's own (then other callers hear nothing of it), or it is the stage's.
+    """
+    if call.request.response_schema is not None or call.request.images:
+        return Verdict(Reason.CAPABILITY, FaultClass.NO_FIT)
+    if call.request.params.get(call.stage.name):
+        return Verdict(verdict.reason, FaultClass.NO_FIT)
+    return Verdict(verdict.reason, FaultClass.PERMANENT)
 
 
 def _answered(case: Judged) -> Settlement:

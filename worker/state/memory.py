@@ -222,8 +222,9 @@ class Memory:
         """Every stage that could have been asked cannot serve this very request."""
         if self.records[job]["next"] < len(self.records[job]["plan"]):
             return False
-        reasons = [json.loads(row).get("reason") for row in self.ledgers[job].values()]
-        asked = [reason for reason in reasons if reason != Reason.LOCAL_ONLY]
+        rows = sorted((json.loads(row) for row in self.ledgers[job].values()), key=lambda row: int(row["n"]))
+        last = {row["stage"]: row["reason"] for row in rows}
+        asked = [reason for reason in last.values() if reason != Reason.LOCAL_ONLY]
         return bool(asked) and all(reason in UNFIT for reason in asked)
 
     def view(self, job: str) -> View:

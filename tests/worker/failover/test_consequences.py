@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,9 +11,15 @@ import pytest
 from tests.virtual_time import run
 from tests.worker.failover.walks import Bench, Walked, stage, walked
 from worker.failover.answer import Status
+from worker.failover.attempt import Attempt, Outcome, Reason
+from worker.failover.clocks import Reply
+from worker.failover.outcome import Judged, _verdict
 from worker.failover.provider import Call, Chunk, End, Fault, Kind, Piece
-from worker.failover.state import REFUSALS
+from worker.failover.request import Request
+from worker.failover.state import GOES_ON, REFUSALS, Permit, Settled, Settlement, Visit
+from worker.failover.verdict import FaultClass, Verdict
 from worker.providers.scripted import Scripted
+from worker.state.memory import Memory
 
 
 def test_a_stage_is_asked_once_more_without_the_field_that_it_rejects() -> None:
@@ -48,6 +55,38 @@ def test_a_stage_without_a_schema_does_not_fit_a_request_with_one() -> None:
     schema = {"type": "object"}
     found = walked(stage("a", "rejects:response_format"), stage("b", "ok:{}"), response_schema=schema)
     assert found.told == [("a", "failed", "capability"), ("b", "answered", None)]
+
+
+def test_a_field_of_the_callers_own_is_the_callers_own() -> None:
+    """Whoever sends a stage strange `params` is passed on, and nobody is woken for it."""
+
+    async def walking() -> tuple[Walked, int]:
+        bench = Bench([stage("a", "rejects:frequency"), stage("b")])
+        bench.submit(params={"a": {"frequency": 3}})
+        return await bench.walk(), len(bench.alarms)
+
+    found, alarms = run(walking())
+    assert (found.told, alarms) == ([("a", "failed", "unsupported"), ("b", "answered", None)], 0)
+
+
+def test_a_walk_drops_a_field_once_even_if_all_others_forget_it() -> None:
+    """Two workers with different models under one stage's name took each other's notes away: it went on for ever."""
+
+    class Forgetful(Memory):
+        async def settle(self, permit: Permit, attempt: Attempt, settlement: Settlement = GOES_ON) -> Settled:
+            settled = await super().settle(permit, attempt, settlement)
+            self.notes.clear()
+            return settled
+
+    async def walking() -> Walked:
+        bench = Bench([stage("a", "rejects:temperature"), stage("b")])
+        forgetful = Forgetful(bench.stages, bench.memory.clock)
+        bench.engine = replace(bench.engine, state=forgetful)
+        bench.memory = forgetful
+        bench.submit(temperature=0.2)
+        return await bench.walk()
+
+    assert run(walking()).told == [("a", "failed", "unsupported"), ("a", "answered", None)]
 
 
 def test_pieces_that_were_shown_end_the_walk() -> None:
@@ -98,6 +137,17 @@ def test_what_will_not_get_better_by_itself_is_loud_once(script: str, alarms: in
         return len(bench.alarms)
 
     assert run(walking()) == alarms
+
+
+@pytest.mark.parametrize(("left", "kept", "own"), [(90.0, 0.0, False), (90.0, 40.0, True), (10.0, 0.0, True)])
+def test_a_clock_that_the_deadline_shortened_is_not_the_stages_fault(left: float, kept: float, own: bool) -> None:
+    """A stage with 60 s that was given 10 has not failed: it would be switched off for the haste of others."""
+    slow = stage("a", timeout=60.0)
+    permit = Permit(Visit("j", "cloud", "w", "w@host"), "a", 0, 1, 1, left, kept, 0.0, ("a",), None)
+    record = Attempt(n=1, of=1, stage="a", model="m", outcome=Outcome.CANCELLED)
+    case = Judged(record, permit, Call(slow, Request([]), 100), Reply(fault=Fault(Kind.SPENT)))
+    verdict, _ = _verdict(case, Scripted())
+    assert verdict == Verdict(Reason.TIMEOUT, FaultClass.LOCAL if own else FaultClass.TRANSIENT)
 
 
 def test_a_request_that_is_too_long_for_every_stage_is_refused() -> None:

@@ -187,6 +187,17 @@ def test_a_request_that_fits_no_stage_is_refused(book: Book, reasons: list[Reaso
     assert ended.view.status is status
 
 
+def test_what_a_stage_says_in_the_end_counts(book: Book) -> None:
+    """It had rejected a field first, and without that one the prompt was still too long: exhausted was wrong."""
+    book.submit("a")
+    first = permit(book.admit(ONE))
+    book.settled(first, because(first, Reason.UNSUPPORTED), Settlement(lesson=Lesson(dropped="seed")))
+    again = permit(book.admit(first.visit))
+    ended = book.settled(again, because(again, Reason.TOO_LONG), Settlement(Status.EXHAUSTED))
+    assert ended.view is not None
+    assert ended.view.status is Status.REFUSED
+
+
 def test_a_request_that_was_not_asked_everywhere_is_not_refused(book: Book) -> None:
     """The stage that was passed over might have served it."""
     teach(book, Lesson(closed_s=60), job="first")
