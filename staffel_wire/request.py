@@ -25,6 +25,9 @@ from staffel_wire.images import MOST_IMAGES, plain_base64
 MAX_REQUEST_BYTES = 4_000_000
 """The default of `max_request_bytes`: a request as JSON may be this long."""
 
+MOST_STOPS = 64
+"""No provider takes more than 16 end marks."""
+
 MAX_DEADLINE_S = 30 * 86_400.0
 
 NOT_YET = frozenset({"priority", "idempotency_key", "stream"})
@@ -71,7 +74,7 @@ class Request(BaseModel):
     max_output_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
     temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
     reasoning: Literal["none", "low", "medium", "high"] | None = None
-    stop: list[str] = []
+    stop: list[str] = Field(default=[], max_length=MOST_STOPS)
     seed: int | None = Field(default=None, ge=0, lt=2**63)
     params: dict[str, dict[str, Any]] = {}
     response_schema: Schema | None = None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DEEPEST = 64
 """A schema's objects and lists may be nested this deep; jsonschema-rs itself gives up at some 250."""
 
-MOST_STEPS = 100_000
+MOST_STEPS = 10_000
 """Parts of a schema, counted again at each reference to them: 30 definitions that each refer twice to the next are a
 thousand million checks."""
 

@@ -43,7 +43,8 @@ def _listed(stage: Stage, usage: Usage) -> float | None:
         import genai_prices  # noqa: PLC0415 - half a second, which most commands of this package do not need
 
         counted = genai_prices.Usage(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
-        found = genai_prices.calc_price(counted, model_ref=stage.model, provider_api_url=stage.base_url)
+        model, host = stage.model.removeprefix("models/"), stage.base_url.lower()
+        found = genai_prices.calc_price(counted, model_ref=model, provider_api_url=host)
         return float(found.total_price)
     except Exception:  # noqa: BLE001 - no price is worth an answer
         return None

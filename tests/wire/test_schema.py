@@ -96,7 +96,7 @@ def test_a_sound_schema_is_taken_as_it_is(schema: dict[str, Any]) -> None:
         ({"const": 10**5000}, HOLDS),
         (nested(DEEPEST), f"nested too deeply; at most {DEEPEST} levels are taken"),
         (nested(3000), f"nested too deeply; at most {DEEPEST} levels are taken"),
-        (doubled(60), "its references unfold to more than 100,000 parts"),
+        (doubled(60), "its references unfold to more than 10,000 parts"),
     ],
     ids=lambda value: json.dumps(value, default=str, skipkeys=True)[:40] if not isinstance(value, dict) else "",
 )
@@ -109,7 +109,7 @@ def test_what_is_no_schema_is_refused_with_one_line(schema: object, line: str) -
 
 def test_a_large_schema_is_checked_in_no_time() -> None:
     """Its parts are counted once each, not once for each way to them."""
-    wide = {"properties": {f"p{n}": {"type": "string", "enum": ["a", "b"]} for n in range(20_000)}}
+    wide = {"properties": {f"p{n}": {"type": "string", "enum": ["a", "b"]} for n in range(4_000)}}
     began = time.process_time()
     parse({"prompt": "Who?", "response_schema": wide})
     with pytest.raises(Invalid):

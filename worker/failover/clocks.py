@@ -53,7 +53,7 @@ async def read(provider: Provider, call: Call, budget: float, sink: Sink | None 
     started, text = now(), _Text(call.stage.max_reply_bytes)
     clocks, reply = _Clocks(call, started, budget), Reply()
     try:
-        async with aclosing(_chunks(provider, call)) as stream:
+        async with aclosing(_chunks(provider, replace(call, sending=clocks.start))) as stream:
             while (chunk := await clocks.next(stream)) is not None:
                 if isinstance(chunk, Usage):
                     reply = replace(reply, usage=_credible(chunk))
@@ -136,30 +136,43 @@ class _Clocks:
 
     def __init__(self, call: Call, started: float, budget: float) -> None:
         self._ends = started + budget
-        self._waits = call.stage.first_token_timeout
-        self._kind = Kind.FIRST_TOKEN
+        self._first = call.stage.first_token_timeout
         self._idle = call.stage.idle_timeout
+        self._waits: float | None = None
+        self._kind = Kind.FIRST_TOKEN
         self._since = self._rested = started
         self._now = asyncio.get_running_loop().time
+        self._running: asyncio.Timeout | None = None
+
+    def start(self) -> None:
+        """The call goes out: from now on the first token is waited for. Until then there is the connect clock."""
+        self._since, self._waits = self._now(), self._first
+        if self._running is not None:
+            self._running.reschedule(self._strikes())
+
+    def _strikes(self) -> float:
+        return min(self._since + self._waits if self._waits is not None else self._ends, self._ends)
 
     def heard(self) -> None:
         self._since, self._waits, self._kind = self._now(), self._idle, Kind.IDLE
 
     async def next(self, stream: _Stream) -> Chunk | None:
         """The next chunk in time; None after the last one. An end is taken at any time: it is the answer."""
-        own = self._since + self._waits if self._waits is not None else self._ends
-        strikes = min(own, self._ends)
-        struck = Fault(self._kind if own < self._ends else Kind.SPENT)
         try:
-            async with asyncio.timeout_at(strikes):
+            async with asyncio.timeout_at(self._strikes()) as self._running:
                 await self._give_way()
                 chunk = await anext(stream, None)
         except TimeoutError:
-            raise struck from None
+            raise self._struck() from None
+        finally:
+            self._running = None
         # A timer strikes only while its task waits, which a host that floods it never makes it do.
-        if self._now() > strikes and not isinstance(chunk, End):
-            raise struck
+        if self._now() > self._strikes() and not isinstance(chunk, End):
+            raise self._struck()
         return chunk
+
+    def _struck(self) -> Fault:
+        return Fault(self._kind if self._strikes() < self._ends else Kind.SPENT)
 
     async def wait_for(self, work: Awaitable[None]) -> None:
         """Work of our own, on the whole attempt's clock alone."""

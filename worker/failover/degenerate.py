@@ -3,7 +3,7 @@
 Reports: ollama#5641, #12142 (`GGGG`, `@@@@`), #18359 (`<unused50>`), #2577 (endless newlines after JSON).
 
 The rule: an answer is degenerate if it ends in one unit of up to 700 characters, repeated with no change whatever until
-the last character (blanks and one full stop after it do not matter), over at least
+the last character (what follows in 60 more, and blanks, does not matter), over at least
 
 * 300 characters plus 8 units, where the unit is words or signs: `GGGG`, `<unk><unk>`, "the the the", `1. 1. 1.`, a
   sentence, a line, a paragraph;
@@ -26,7 +26,8 @@ _SHARE = 10
 _FREE, _TIMES = 300, 8
 _FREE_OF_CELLS, _TIMES_OF_CELLS = 1200, 40
 
-_FULL_STOPS = frozenset(".!?…\"'”»。")
+_AFTER = 60
+"""Characters that may follow on a loop: a model that is stopped properly says goodbye."""
 
 _WORD = re.compile(r"[^\W\d_]+")
 _SEPARATOR = re.compile(r"[,;|\t\[\]]")
@@ -38,7 +39,7 @@ def is_degenerate(text: str) -> bool:
     shown = tail.rstrip()
     if len(tail) - len(shown) >= max(_FREE, len(tail) // _SHARE):
         return True
-    return _repeats(shown) or (shown[-1:] in _FULL_STOPS and _repeats(shown[:-1].rstrip()))
+    return _repeats(shown) or _repeats(shown[:-_AFTER].rstrip())
 
 
 def _repeats(tail: str) -> bool:

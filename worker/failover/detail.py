@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 from functools import cache
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from config.stages import Stage
 from worker.failover.request import Request
@@ -14,7 +16,7 @@ MOST = 200
 """Characters of a host's text that are kept."""
 
 _READ = 400
-_LONGEST_PROMPT = 1_000_000
+_LONGEST_PROMPT = 300_000
 """Characters beyond which a prompt is not compared: the text stays unseen instead."""
 
 _PROMPT_RUN = 10
@@ -46,6 +48,7 @@ _SECRET = re.compile(
 )
 _MASKED = re.compile(r"(?<![\w-])(?:[\w-]*+(?:[*•●∗]{3,}|#{3,})[\w*•●∗-]*|[\w-]*?[xX]{4,}[\w-]*)")
 _SHORTENED = re.compile(r"(?<![\w-])([\w-]*+)(?:\.{2,}|…)([\w-]*)")
+_NO_LETTERS = re.compile(r"[\W_]+")
 _RUNS_OF_GONE = re.compile(rf"{_GONE}(?:[\s\"'`]*{_GONE})+")
 
 
@@ -63,6 +66,7 @@ def detail(text: str, stage: Stage, request: Request) -> str | None:
     if not line or sum(map(len, prompt)) > _LONGEST_PROMPT:
         return None
     line = _without_runs(_without_short(line, request), _folded("\n".join(prompt)), _PROMPT_RUN)
+    line = _without_letters(line, "\n".join(prompt), _PROMPT_RUN)
     line = _RUNS_OF_GONE.sub(_GONE, line).strip()
     if not any(char.isalnum() for char in line):
         return None
@@ -78,6 +82,8 @@ def _one_line(text: str) -> str:
     """One line without what moves a cursor or hides; escapes are undone, so that a prompt is known in them too."""
     if "\\" in text:
         text = _ESCAPED.sub(_unescaped, text)
+    if "%" in text or "&" in text:
+        text = html.unescape(unquote(text, errors="ignore"))
     line = " ".join(text.split())
     return line if line.isprintable() else " ".join(_UNSEEN.sub("", line).split())
 
@@ -92,7 +98,7 @@ def _unescaped(found: re.Match[str]) -> str:
 
 def _without_key(line: str, key: str) -> str:
     if len(key) >= _KEY_RUN:
-        line = _without_runs(line, _folded(key), _KEY_RUN)
+        line = _without_letters(_without_runs(line, _folded(key), _KEY_RUN), key, _KEY_RUN)
     elif key:
         line = re.sub(re.escape(key) if len(key) > _SHORTEST else rf"(?<!\w){re.escape(key)}(?!\w)", _GONE, line)
     line = _MASKED.sub(_GONE, line)
@@ -110,9 +116,11 @@ def _is_part(head: str, tail: str, key: str) -> bool:
 def _without_address(line: str, stage: Stage) -> str:
     line = _URL.sub(_GONE, line)
     try:
-        host = urlsplit(stage.base_url).hostname
+        parts = urlsplit(stage.base_url)
+        host, path = parts.hostname, parts.path
     except ValueError:
-        host = None
+        host, path = None, ""
+    line = _without_letters(line, path, _KEY_RUN)
     if host:
         line = re.sub(
             rf"(?<![\w-]){re.escape(host)}(?![\w-])(?::\d+)?(?:/[^\s\"'<>]*)?", _GONE, line, flags=re.IGNORECASE
@@ -122,7 +130,8 @@ def _without_address(line: str, stage: Stage) -> str:
 
 def _prompt(request: Request) -> Iterator[str]:
     """Every text that the caller wrote; images are left to the rule that no long run of letters is shown."""
-    return _texts(_contents(request), request.response_schema, request.params, list(request.stop))
+    names = [name for params in request.params.values() for name in params]
+    return _texts(_contents(request), request.response_schema, request.params, names, list(request.stop))
 
 
 def _contents(request: Request) -> list[str | None]:
@@ -146,7 +155,9 @@ def _texts(*given: object) -> Iterator[str]:
 def _without_short(line: str, request: Request) -> str:
     """The line without a message or an end mark that is too short to be seen as a run, where it stands as a whole."""
     texts = {_one_line(text) for text in _texts(_contents(request), list(request.stop)) if len(text) < 2 * _PROMPT_RUN}
-    short = sorted((re.escape(text) for text in texts if _SHORTEST <= len(text) < _PROMPT_RUN), key=len, reverse=True)
+    small = _lower(line)
+    said = [text for text in texts if _SHORTEST <= len(text) < _PROMPT_RUN and _lower(text) in small]
+    short = sorted(map(re.escape, said), key=len, reverse=True)
     return re.sub(rf"(?<!\w)(?:{'|'.join(short)})(?!\w)", _GONE, line, flags=re.IGNORECASE) if short else line
 
 
@@ -159,6 +170,29 @@ def _lower(text: str) -> str:
     """Small letters, each in its place: one of Turkish becomes two characters elsewhere."""
     small = text.lower()
     return small if len(small) == len(text) else "".join(char.lower()[0] for char in text)
+
+
+def _without_letters(line: str, secret: str, shortest: int) -> str:
+    """The line without any run of so many letters and digits that it shares with the secret, whatever stands between
+    them: a host may spell what it quotes in another way, accents taken apart, spaced out, in full width.
+
+    Of letters outside of ASCII half as many are enough: there a word has fewer.
+    """
+    bare = _bare(secret)
+    letters = [(char, place) for place, whole in enumerate(line) for char in _bare(whole)]
+    small = "".join(char for char, _ in letters)
+    gone: set[int] = set()
+    for length in (shortest, shortest // 2):
+        for start in range(len(small) - length + 1):
+            run = small[start : start + length]
+            if (length == shortest or not any(char.isascii() for char in run)) and run in bare:
+                gone.update(range(letters[start][1], letters[start + length - 1][1] + 1))
+    kept = [_GONE if place in gone else char for place, char in enumerate(line)]
+    return re.sub(f"{_GONE}+", _GONE, "".join(kept))
+
+
+def _bare(text: str) -> str:
+    return _NO_LETTERS.sub("", unicodedata.normalize("NFKD", text).casefold())
 
 
 def _without_runs(line: str, secret: str, shortest: int) -> str:

@@ -8,16 +8,19 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from config.stages import Stage
-from worker.failover import accept, judge
+from worker.failover import accept, judge, schema
 from worker.failover.answer import Answer, Status
 from worker.failover.attempt import Attempt, Outcome, Reason, Usage
 from worker.failover.clocks import Reply
 from worker.failover.deadline import allowed
 from worker.failover.detail import detail
 from worker.failover.judge import FaultClass, Verdict
-from worker.failover.provider import Call, Kind, Provider
+from worker.failover.provider import Call, Fault, Kind, Provider
 from worker.failover.request import Request
 from worker.failover.state import Lesson, Permit, Settlement
+
+_REFUSALS_FROM = 300
+"""HTTP: everything below says that something was done."""
 
 
 class Pricing(Protocol):
@@ -37,17 +40,27 @@ class Judged:
 
 
 def judged(case: Judged, provider: Provider, price: Pricing) -> tuple[Attempt, Settlement]:
-    """The finished record, and what to settle; the provider knows which fields the call could have done without."""
+    """The finished record, and what to settle; the provider knows which fields the call could have done without.
+
+    A mistake of ours in judging costs the attempt and not the job, which would run until its deadline.
+    """
+    try:
+        return _judged(case, provider, price)
+    except Exception:  # noqa: BLE001 - whatever it is
+        record = replace(case.record, outcome=Outcome.FAILED, reason=Reason.MALFORMED, duration_s=case.reply.duration_s)
+        return record, Settlement(_end(case), lesson=Lesson(loud=True))
+
+
+def _judged(case: Judged, provider: Provider, price: Pricing) -> tuple[Attempt, Settlement]:
     reply, stage = case.reply, case.call.stage
     fault = reply.fault
-    unbilled = fault is not None and fault.kind in {Kind.CONNECT, Kind.STATUS, Kind.OURS}
     record = replace(
         case.record,
         duration_s=reply.duration_s,
         first_token_s=reply.first_token_s,
         completed=reply.end is not None,
         usage=reply.usage,
-        cost_usd=price(stage, reply.usage, unbilled=unbilled),
+        cost_usd=price(stage, reply.usage, unbilled=_turned_away(fault)),
         status=fault.status if fault else 200,
         retry_after_s=fault.retry_after_s if fault else None,
         detail=detail(fault.words.text, stage, case.call.request) if fault else None,
@@ -56,6 +69,18 @@ def judged(case: Judged, provider: Provider, price: Pricing) -> tuple[Attempt, S
     if verdict is None:
         return replace(record, outcome=Outcome.ANSWERED, reason=None), _answered(case)
     return replace(record, outcome=Outcome.FAILED, reason=verdict.reason), _failed(case, verdict, field)
+
+
+_MAY_HAVE_RUN = frozenset({408, 499, 504, 524})
+"""A gateway lost patience: what it waited for may have been computed, and counted."""
+
+
+def _turned_away(fault: Fault | None) -> bool:
+    """Whether the call was refused before anything was computed."""
+    if fault is None:
+        return False
+    refused = fault.status is not None and fault.status >= _REFUSALS_FROM and fault.status not in _MAY_HAVE_RUN
+    return fault.kind in {Kind.CONNECT, Kind.OURS} or (fault.kind is Kind.STATUS and refused)
 
 
 def _verdict(case: Judged, provider: Provider) -> tuple[Verdict | None, str]:
@@ -72,7 +97,7 @@ def _verdict(case: Judged, provider: Provider) -> tuple[Verdict | None, str]:
     if verdict.fault_class is not FaultClass.REJECTED:
         return verdict, ""
     field = judge.rejected_field(reply.fault, provider.optional(call))
-    return (_rejected_whole(verdict, call), "") if field is None else (verdict, field)
+    return (_rejected_whole(verdict, call), "") if field is None or field in call.dropped else (verdict, field)
 
 
 def _rejected_whole(verdict: Verdict, call: Call) -> Verdict:
@@ -91,7 +116,8 @@ def _answered(case: Judged) -> Settlement:
     reply = case.reply
     assert reply.end is not None  # noqa: S101 - what has no end has a verdict
     cut = accept.is_cut_short(reply.end)
-    answer = Answer(reply.text, case.call.stage.name, "length" if cut else "stop", cut, reply.usage)
+    text = reply.text if case.call.request.response_schema is None else schema.bare(reply.text)
+    answer = Answer(text, case.call.stage.name, "length" if cut else "stop", cut, reply.usage)
     return Settlement(Status.ANSWERED, answer, lesson=Lesson(worked=True))
 
 

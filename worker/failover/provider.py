@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -73,18 +73,25 @@ class End:
     usage: Usage | None = None
 
 
-_MOST_TOKENS = 2**53
-"""Beyond it a number is no longer exact everywhere it is stored, and no host has counted so far."""
+_MOST_TOKENS = 2**31
+"""No window is a thousandth as long: a greater number is no count."""
 
 
 def counted(input_tokens: object, output_tokens: object, reasoning_tokens: object = None) -> Usage | None:
-    """A host's own counts, 0 for one that it does not give; None where any of them is no credible number.
+    """A host's own counts; None where input or output is not there or any of them is no credible number.
 
-    A count that nobody can believe makes the usage unknown; it never costs the answer it came with.
+    A count that is missing or that nobody can believe makes the usage unknown, and with it the cost: never 0. It never
+    costs the answer it came with. Reasoning is a part of the output.
     """
-    tokens = [0 if given is None else given for given in (input_tokens, output_tokens, reasoning_tokens)]
+    tokens = (input_tokens, output_tokens, 0 if reasoning_tokens is None else reasoning_tokens)
     exact = [count for count in tokens if type(count) is int and 0 <= count < _MOST_TOKENS]
-    return Usage(*exact) if len(exact) == len(tokens) else None
+    if len(exact) < len(tokens):
+        return None
+    return Usage(exact[0], exact[1], min(exact[2], exact[1]))
+
+
+def _nobody_listens() -> None:
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +99,15 @@ class Call:
     """One request for one stage; `max_output_tokens` is always set.
 
     `dropped` are fields, by the names that `Provider.optional` gives them, that the stage is known not to take.
+    `sending` is to be called when there is a connection: the clock of the first token starts then. A provider that
+    makes no connection calls it before anything else.
     """
 
     stage: Stage
     request: Request
     max_output_tokens: int
     dropped: frozenset[str] = frozenset()
+    sending: Callable[[], None] = field(default=_nobody_listens, compare=False)
 
 
 Chunk = Piece | Usage | End

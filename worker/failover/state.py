@@ -16,7 +16,10 @@ LOUD_S = 900.0
 """One fault of one stage is told to a person once in so many seconds, or again after a success."""
 
 REMEMBERED_S = 86_400.0
-"""What a stage has taught is believed for a day from its last lesson: models change."""
+"""What a stage has taught is believed for a day from its first lesson: models change, and hosts may be mistaken."""
+
+MOST_DROPPED = 32
+"""Fields of one stage that are remembered; what comes after them is dropped for its own walk alone."""
 
 UNFIT = frozenset({Reason.TOO_LONG, Reason.FILTERED, Reason.CAPABILITY})
 """Where every stage that could be asked ends in one of these, it is the request that fits nowhere: refused."""
@@ -91,12 +94,14 @@ class Lesson:
     """What an attempt taught about its stage, for all workers.
 
     `closed_s`: the stage is not asked for so long; `dropped`: a field that it does not take, and this job asks it once
-    more without; `refused`: the mark of a request that it called wrong; `loud`: a person should hear of it.
+    more without, `believed` by other jobs too; `refused`: the mark of a request that it called wrong; `loud`: a person
+    should hear of it.
     """
 
     worked: bool = False
     closed_s: float = 0.0
     dropped: str = ""
+    believed: bool = True
     refused: str = ""
     loud: bool = False
 

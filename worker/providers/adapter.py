@@ -13,17 +13,32 @@ from typing import Any, ClassVar
 import httpx
 
 from config.stages import Stage
-from worker.failover.provider import Call, Chunk, End
+from worker.failover.attempt import Usage
+from worker.failover.provider import Call, Chunk, End, Fault, Kind
 from worker.providers.frames import Frame, frames
 from worker.providers.replies import failed
-from worker.providers.transport import OK, client_arguments, error_body, fault_of
+from worker.providers.thinking import Spoken
+from worker.providers.transport import OK, SENDING, client_arguments, error_body, fault_of
 
 _DRAIN_S = 0.05
 """After the end mark the body's own end is awaited this long, so that the connection can be used again."""
 
 
+_MOST_PARTS = 10_000
+"""Choices, candidates or parts of one object."""
+
+_LONGEST_NAME = 80
+"""Characters of a remembered field with its value; a longer one is remembered without."""
+
+
 class Reading(ABC):
-    """What the objects of one answer have said so far."""
+    """What the objects of one answer have said so far. `marked`: OpenAI's `[DONE]` was seen."""
+
+    def __init__(self) -> None:
+        self.marked = False
+        self.finish: str | None = None
+        self.usage: Usage | None = None
+        self.spoken = Spoken()
 
     @abstractmethod
     def take(self, frame: Frame) -> Iterable[Chunk]:
@@ -32,9 +47,24 @@ class Reading(ABC):
         Any other exception is taken for an object in a shape that the protocol does not have.
         """
 
-    def done(self, *, marked: bool) -> Iterable[Chunk]:  # noqa: ARG002 - for those that look for it
-        """The chunks that the end of the body adds; `marked`: OpenAI's `[DONE]` was seen."""
-        return ()
+    def count(self, usage: Usage | None) -> Iterator[Usage]:
+        """Keep what the host has counted by now, and tell it where it is the whole: after the finish reason.
+
+        What it counts before is not what an answer that breaks off will cost.
+        """
+        if usage is not None and usage != self.usage and self.finish is not None:
+            yield usage
+        self.usage = usage
+
+    def few(self, parts: Sequence[Any]) -> Sequence[Any]:
+        """A list as it is. Raises `Fault` for one that no answer has: a megabyte of empty parts takes seconds."""
+        if len(parts) > _MOST_PARTS:
+            raise Fault(Kind.UNREADABLE)
+        return parts
+
+    def done(self) -> Iterable[Chunk]:
+        """The chunks that the end of the body adds: of a text that broke off, what was held."""
+        return self.spoken.end()
 
 
 class Adapter(ABC):
@@ -52,11 +82,13 @@ class Adapter(ABC):
     """Those of them that a host may refuse at one value and take at another (an effort that this model lacks): such a
     one is dropped, and remembered, as `PATH=VALUE`, the value as JSON."""
 
-    FIXED: ClassVar[frozenset[str]] = frozenset(
-        {"model", "messages", "system", "stream", "max_tokens", "max_completion_tokens", "response_format"}
-        | {"output_config.format"}
-    )
-    """Fields, as such paths, that are sent whatever a host says of them, also where a stage's `params` name them."""
+    FIXED: ClassVar[frozenset[str]]
+    """Fields, as such paths, that no `params` ever reach: what a stage is for, and what bounds its cost."""
+
+    SCHEMA: ClassVar[frozenset[str]]
+    """Fields, as such paths, that ask for JSON: never dropped, also where they come from a stage's `params`."""
+
+    READING: ClassVar[type[Reading]]
 
     def __init__(self) -> None:
         self._clients: dict[str, httpx.AsyncClient] = {}
@@ -71,46 +103,56 @@ class Adapter(ABC):
     def body(self, call: Call) -> dict[str, Any]:
         """What is sent, `call.dropped` not yet taken out."""
 
-    @abstractmethod
-    def reading(self, call: Call) -> Reading: ...
+    def params(self, call: Call) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """The provider's own fields, as far as they may go: the stage's, and the request's, which go on top of them."""
+        stages, requests = call.stage.params, call.request.params.get(call.stage.name, {})
+        return without(self.spelled(stages), self.FIXED), without(self.spelled(requests), self.FIXED)
 
-    def params(self, call: Call) -> Sequence[Mapping[str, Any]]:
-        """The provider's own fields: the stage's, and those of the request that go on top of them."""
-        return call.stage.params, call.request.params.get(call.stage.name, {})
+    def spelled(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """These in the spelling of the paths, where the host takes more than one."""
+        return params
 
     def payload(self, call: Call) -> dict[str, Any]:
         """What is sent."""
         return without(self.body(call), call.dropped)
 
     def optional(self, call: Call) -> Mapping[str, Sequence[str]]:
-        body = self.payload(call)
-        named = {
-            f"{path}={_spelled(value)}" if path in self.BY_VALUE else path: words
-            for path, words in self.OPTIONAL.items()
+        """Never a field that the request's own `params` hold: what a host says of that is no lesson about the stage."""
+        body, (stages, requests) = self.payload(call), self.params(call)
+        words = {path: (path.rpartition(".")[2],) for path in self._own(stages)} | dict(self.OPTIONAL)
+        return {
+            self._name(path, value): words[path]
+            for path in words
+            if not any(True for _ in _at(requests, path.split(".")))
             for value in _at(body, path.split("."))
         }
-        own = {path: path.split(".") for path in self._own(call) if path not in self.OPTIONAL}
-        return named | {path: (steps[-1],) for path, steps in own.items() if any(True for _ in _at(body, steps))}
 
-    def _own(self, call: Call) -> Iterator[str]:
-        """The paths of the fields that come from `params`; one that holds a fixed field is never one itself."""
-        holders = {path.partition(".")[0] for path in {*self.OPTIONAL, *self.FIXED} if "." in path}
-        for params in self.params(call):
-            for name, value in params.items():
-                inner = value if isinstance(value, Mapping) else ()
-                paths = [f"{name}.{step}" for step in inner] if name in holders else [name]
-                yield from (path for path in paths if path not in self.FIXED)
+    def _name(self, path: str, value: object) -> str:
+        name = f"{path}={_spelled(value)}"
+        return name if path in self.BY_VALUE and len(name) <= _LONGEST_NAME else path
+
+    def _own(self, params: Mapping[str, Any]) -> Iterator[str]:
+        """The paths of these fields; one that holds a fixed field, or one of a schema, is never one itself."""
+        holders = {path.partition(".")[0] for path in {*self.OPTIONAL, *self.FIXED, *self.SCHEMA} if "." in path}
+        for name, value in params.items():
+            inner = value if isinstance(value, Mapping) else ()
+            paths = [f"{name}.{step}" for step in inner] if name in holders else [name]
+            yield from (path for path in paths if path not in self.SCHEMA)
 
     async def stream(self, call: Call) -> AsyncIterator[Chunk]:
         try:
             request = self._client(call.stage).stream(
-                "POST", self.url(call), json=self.payload(call), headers=dict(self.headers(call.stage))
+                "POST",
+                self.url(call),
+                json=self.payload(call),
+                headers=dict(self.headers(call.stage)),
+                extensions={SENDING: call.sending},
             )
             async with request as response:
                 if response.status_code != OK:
                     body = await error_body(response)
                     raise failed(response.status_code, response.headers, body, time.time())
-                async with aclosing(_chunks(response, self.reading(call))) as chunks:
+                async with aclosing(_chunks(response, self.READING())) as chunks:
                     async for chunk in chunks:
                         yield chunk
         except (asyncio.CancelledError, GeneratorExit):
@@ -133,18 +175,19 @@ class Adapter(ABC):
 
 
 async def _chunks(response: httpx.Response, reading: Reading) -> AsyncGenerator[Chunk, None]:
-    marked = ended = False
+    ended = False
     async with aclosing(frames(response)) as found:
         try:
             async for frame in found:
-                if marked := frame is None:
+                if frame is None:
+                    reading.marked = True
                     break
-                for chunk in reading.take(frame or {}):
+                for chunk in reading.take(frame):
                     ended = isinstance(chunk, End)
                     yield chunk
                     if ended:
                         return
-            for chunk in reading.done(marked=marked):
+            for chunk in reading.done():
                 ended = isinstance(chunk, End)
                 yield chunk
         finally:
@@ -162,8 +205,20 @@ async def _drain(rest: AsyncIterator[Frame | None]) -> None:
         return
 
 
-def without(body: dict[str, Any], dropped: Iterable[str]) -> dict[str, Any]:
-    """The body without the fields of these names (`Adapter.OPTIONAL`), nor an object that has lost its last one."""
+def wishes(call: Call) -> dict[str, Any]:
+    """What the request would like and the stage takes, by its portable names: temperature, stop and seed."""
+    request, takes = call.request, call.stage.takes
+    wanted = {
+        "temperature": request.temperature if takes.temperature else None,
+        "stop": list(request.stop) or None if takes.stop else None,
+        "seed": request.seed if takes.seed else None,
+    }
+    return {name: value for name, value in wanted.items() if value is not None}
+
+
+def without(fields: Mapping[str, Any], dropped: Iterable[str]) -> dict[str, Any]:
+    """These without those of such names (`Adapter.OPTIONAL`), nor an object that has lost its last one."""
+    body = dict(fields)
     for name in dropped:
         path, bound, value = name.partition("=")
         steps = path.split(".")
@@ -184,6 +239,9 @@ def _without(body: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
 
 
 def _spelled(value: object) -> str:
+    """Of an object that has a type, that alone: a budget beside it may be any number that a caller likes."""
+    if isinstance(value, Mapping) and "type" in value:
+        value = {"type": value["type"]}
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 

@@ -10,13 +10,12 @@ from config.stages import Stage
 from worker.failover.attempt import Usage
 from worker.failover.provider import Call, Chunk, End, Fault, Kind, Piece, counted
 from worker.failover.request import Image
-from worker.providers.adapter import Adapter, Reading
+from worker.providers.adapter import Adapter, Reading, wishes
 from worker.providers.anthropic_models import model_of, reasoning_of
 from worker.providers.closed_schema import closed_schema
 from worker.providers.frames import Frame
 from worker.providers.replies import said
 from worker.providers.schema_prompt import told_in_prompt
-from worker.providers.thinking import Spoken
 
 VERSION = "2023-06-01"
 """The `anthropic-version` of a stage that names none: the last one that takes a temperature."""
@@ -25,8 +24,67 @@ _NO_SAMPLING = "2026-10-21"
 """From this version on any temperature is refused, also the default one (Anthropic's page on versioning)."""
 
 _PLACEHOLDER = "Continue."
-_PROTECTED = frozenset({"model", "messages", "system", "max_tokens", "stream"})
 _VERSIONED = re.compile(r"(?<!/)/v\d+[a-z0-9]*$")
+
+
+class _Reading(Reading):
+    """A stream ends with `message_stop`; a reply in one piece ends with itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._counts: dict[str, Any] = {}
+
+    def take(self, frame: Frame) -> Iterable[Chunk]:
+        """Events of unknown types are no mistake: Anthropic adds new ones."""
+        kind = frame.get("type")
+        if kind == "message" or (kind is None and "content" in frame):
+            yield from self._whole(frame)
+        elif not isinstance(kind, str):
+            raise Fault(Kind.UNREADABLE)
+        elif kind == "error":
+            raise said(frame)
+        elif kind == "message_start":
+            yield from self._count(_object(frame, "message").get("usage"))
+        elif kind == "content_block_start":
+            yield from self._block(_object(frame, "content_block"))
+        elif kind == "content_block_delta":
+            yield from self._block(_object(frame, "delta"))
+        elif kind == "message_delta":
+            self.finish = _object(frame, "delta").get("stop_reason") or self.finish
+            yield from self._count(frame.get("usage"))
+        elif kind == "message_stop":
+            yield from self._end()
+
+    def _whole(self, message: Mapping[str, Any]) -> Iterator[Chunk]:
+        content = message.get("content") or []
+        if not isinstance(content, list) or not all(isinstance(block, Mapping) for block in content):
+            raise Fault(Kind.UNREADABLE)
+        for block in self.few(content):
+            yield from self._block(block)
+        self.finish = message.get("stop_reason")
+        yield from self._count(message.get("usage"))
+        yield from self._end()
+
+    def _block(self, block: Mapping[str, Any]) -> Iterator[Chunk]:
+        """A block or a piece of one, which go by the same names; signatures and tools are no text."""
+        text = block.get("text")
+        if block.get("type") in {"text", "text_delta"}:
+            if isinstance(text, str) and text:
+                yield from self.spoken.take(text)
+        elif isinstance(thought := block.get("thinking"), str) and thought.strip():
+            yield Piece(thought=True)
+
+    def _count(self, usage: object) -> Iterator[Usage]:
+        """Counts are cumulative, and come in parts: the input's first, the output's with the end."""
+        if isinstance(usage, Mapping):
+            self._counts |= {name: count for name, count in usage.items() if count is not None}
+        return self.count(_usage(self._counts))
+
+    def _end(self) -> Iterator[Chunk]:
+        """No end without a reason for it: a gateway writes one so where the answer broke behind it."""
+        yield from self.spoken.end()
+        if self.finish:
+            yield End(str(self.finish), self.usage)
 
 
 class Anthropic(Adapter):
@@ -39,6 +97,12 @@ class Anthropic(Adapter):
 
     BY_VALUE: ClassVar[frozenset[str]] = frozenset({"thinking", "output_config.effort"})
 
+    FIXED: ClassVar[frozenset[str]] = frozenset({"model", "messages", "system", "max_tokens", "stream"})
+
+    SCHEMA: ClassVar[frozenset[str]] = frozenset({"output_config.format"})
+
+    READING: ClassVar[type[Reading]] = _Reading
+
     def url(self, call: Call) -> str:
         base = call.stage.base_url.rstrip("/")
         return f"{base}/messages" if _VERSIONED.search(base) else f"{base}/v1/messages"
@@ -48,28 +112,26 @@ class Anthropic(Adapter):
         return {"anthropic-version": stage.api_version or VERSION, **key}
 
     def body(self, call: Call) -> dict[str, Any]:
-        """A request's own params for this stage go on top of the stage's, and never reach what `_PROTECTED` names."""
+        """A request's own params for this stage go on top of the stage's, but for a schema that is asked for."""
         request, stage = call.request, call.stage
         messages, schema = _schema(call)
         wanted = request.reasoning if stage.takes.reasoning else None
         reasoning = reasoning_of(stage.model, wanted, call.max_output_tokens)
-        params = {**stage.params, **request.params.get(stage.name, {})}
+        stages, requests = self.params(call)
+        params = {**stages, **requests}
         body = {**reasoning, **params}
         if config := _output_config(reasoning, schema, params):
             body["output_config"] = config
         prefill = model_of(stage.model).prefill and not _is_thinking(body)
-        body = {**_sampling(call, body), **body}
-        ours: dict[str, Any] = {
+        return {
+            **_sampling(call, body),
+            **body,
             "model": stage.model,
             "messages": _turns(messages, request.images, prefill=prefill),
             "max_tokens": call.max_output_tokens,
             "stream": stage.stream,
             **_system(messages),
         }
-        return {name: value for name, value in body.items() if name not in _PROTECTED} | ours
-
-    def reading(self, call: Call) -> Reading:  # noqa: ARG002 - the protocol needs none
-        return _Reading()
 
 
 def _schema(call: Call) -> tuple[Sequence[Mapping[str, Any]], Mapping[str, Any]]:
@@ -92,14 +154,12 @@ def _output_config(*parts: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever
 
 def _sampling(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
     """Temperature (0 to 1) and stops, as far as the stage takes them; a stop of blanks alone would be refused."""
-    request, stage, fields = call.request, call.stage, dict[str, Any]()
-    stops = [stop for stop in request.stop if stop.strip()]
-    if stops and stage.takes.stop:
+    wanted, fields = wishes(call), dict[str, Any]()
+    if stops := [stop for stop in wanted.get("stop", ()) if stop.strip()]:
         fields["stop_sequences"] = stops
-    takes = stage.takes.temperature and model_of(stage.model).temperature
-    takes = takes and (stage.api_version or VERSION) < _NO_SAMPLING
-    if request.temperature is not None and takes and not _is_thinking(body):
-        fields["temperature"] = min(max(request.temperature, 0.0), 1.0)
+    takes = model_of(call.stage.model).temperature and (call.stage.api_version or VERSION) < _NO_SAMPLING
+    if "temperature" in wanted and takes and not _is_thinking(body):
+        fields["temperature"] = min(max(wanted["temperature"], 0.0), 1.0)
     return fields
 
 
@@ -146,75 +206,6 @@ def _block(image: Image) -> dict[str, Any]:
     return {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": image.base64}}
 
 
-class _Reading(Reading):
-    """A stream ends with `message_stop`; a reply in one piece ends with itself."""
-
-    def __init__(self) -> None:
-        self._stop: str | None = None
-        self._counts: dict[str, Any] = {}
-        self._told: Usage | None = None
-        self._spoken = Spoken()
-
-    def take(self, frame: Frame) -> Iterable[Chunk]:
-        """Events of unknown types are no mistake: Anthropic adds new ones."""
-        kind = frame.get("type")
-        if kind == "message" or (kind is None and "content" in frame):
-            yield from self._whole(frame)
-        elif not isinstance(kind, str):
-            raise Fault(Kind.UNREADABLE)
-        elif kind == "error":
-            raise said(frame)
-        elif kind == "message_start":
-            yield from self._count(_object(frame, "message").get("usage"))
-        elif kind == "content_block_start":
-            yield from self._block(_object(frame, "content_block"))
-        elif kind == "content_block_delta":
-            yield from self._block(_object(frame, "delta"))
-        elif kind == "message_delta":
-            self._stop = _object(frame, "delta").get("stop_reason") or self._stop
-            yield from self._count(frame.get("usage"))
-        elif kind == "message_stop":
-            yield from self._end()
-
-    def _whole(self, message: Mapping[str, Any]) -> Iterator[Chunk]:
-        content = message.get("content") or []
-        if not isinstance(content, list) or not all(isinstance(block, Mapping) for block in content):
-            raise Fault(Kind.UNREADABLE)
-        for block in content:
-            yield from self._block(block)
-        self._stop = message.get("stop_reason")
-        yield from self._count(message.get("usage"))
-        yield from self._end()
-
-    def _block(self, block: Mapping[str, Any]) -> Iterator[Chunk]:
-        """A block or a piece of one, which go by the same names; signatures and tools are no text."""
-        text = block.get("text")
-        if block.get("type") in {"text", "text_delta"}:
-            if isinstance(text, str) and text:
-                yield from self._spoken.take(text)
-        elif isinstance(thought := block.get("thinking"), str) and thought.strip():
-            yield Piece(thought=True)
-
-    def _count(self, usage: object) -> Iterator[Usage]:
-        """Counts are cumulative, and come in parts: the input's first, the output's with the end."""
-        if isinstance(usage, Mapping):
-            self._counts |= {name: count for name, count in usage.items() if count is not None}
-        found = _usage(self._counts)
-        if found is not None and found != self._told:
-            self._told = found
-            yield found
-
-    def _end(self) -> Iterator[Chunk]:
-        """No end without a reason for it: a gateway writes one so where the answer broke behind it."""
-        yield from self._spoken.end()
-        if self._stop:
-            yield End(str(self._stop), _usage(self._counts))
-
-    def done(self, *, marked: bool) -> Iterable[Chunk]:  # noqa: ARG002 - another protocol's mark
-        """What was held of a text that broke off."""
-        return self._spoken.end()
-
-
 def _object(frame: Frame, name: str) -> Mapping[str, Any]:
     found = frame.get(name) or {}
     if not isinstance(found, Mapping):
@@ -224,9 +215,9 @@ def _object(frame: Frame, name: str) -> Mapping[str, Any]:
 
 def _usage(counts: Mapping[str, Any]) -> Usage | None:
     """What came out of a cache or went into it is input as well; it is counted apart."""
-    if "input_tokens" not in counts and "output_tokens" not in counts:
+    if counts.get("input_tokens") is None:
         return None
     parts = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    each = [counted(counts.get(name), 0) for name in parts]
+    each = [counted(counts.get(name, 0), 0) for name in parts]
     known = [usage.input_tokens for usage in each if usage is not None]
     return counted(sum(known), counts.get("output_tokens")) if len(known) == len(parts) else None

@@ -8,6 +8,7 @@ import errno
 import socket
 import threading
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from functools import partial
 from ssl import SSLContext
 from typing import Any
@@ -21,6 +22,10 @@ _KEEP_ALIVE_S = 10.0
 _LOOKUP_S = 5.0
 """A look-up that takes longer, and longer than the connect clock, is given up: a call that comes later must not wait
 for the same dead server."""
+
+
+connected: ContextVar[Callable[[], None]] = ContextVar("connected", default=lambda: None)
+"""Called when the call that is under way here has its connection. aiohttp hands nothing of a request on to there."""
 
 
 class _Resolver(AbstractResolver):
@@ -135,4 +140,5 @@ class Connector(aiohttp.TCPConnector):
             reason = OSError(errno.ECONNABORTED, "no way through the proxy")
             raise aiohttp.ClientProxyConnectionError(req.connection_key, reason) from error
         found.__class__ = _Connection  # aiohttp has no place to name the class
+        connected.get()()
         return found

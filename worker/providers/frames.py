@@ -56,6 +56,7 @@ async def frames(response: httpx.Response) -> AsyncGenerator[Frame | None, None]
             seen = await _turn(seen)
     for frame in body.end() if body else ():
         yield frame
+        seen = await _turn(seen)
 
 
 async def _turn(seen: int) -> int:

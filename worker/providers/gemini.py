@@ -15,19 +15,20 @@ from config.stages import Stage
 from worker.failover.attempt import Usage
 from worker.failover.provider import Call, Chunk, End, Fault, Kind, Piece, counted
 from worker.failover.request import Image
-from worker.providers.adapter import Adapter, Reading
+from worker.providers.adapter import Adapter, Reading, wishes, without
 from worker.providers.frames import Frame
 from worker.providers.schema_prompt import told_in_prompt
-from worker.providers.thinking import Spoken
+from worker.providers.schema_tree import is_recursive, schemas
 
 _VERSION = re.compile(r"/v\d+[a-z0-9]*(/|$)")
 _DEFAULT_VERSION = "v1beta"
 
 _MOST_STOPS = 5
 
-_NEVER = frozenset({"model", "stream", "contents", "systemInstruction"})
-_NEVER_CONFIG = frozenset({"maxOutputTokens", "candidateCount"})
-_SCHEMA = frozenset({"responseMimeType", "responseSchema", "responseJsonSchema", "_responseJsonSchema"})
+_REFUSED = frozenset({"not", "if", "allOf", "patternProperties"})
+"""Keywords that are refused (ai.google.dev, "Structured outputs"), as is a schema that leads back to itself, but for
+a property that may be left out."""
+
 _EFFORT = frozenset({"thinkingBudget", "thinkingLevel"})
 
 _MODEL = re.compile(r"gemini-(?P<major>\d+)(?:\.(?P<minor>\d+))?-(?P<kind>[a-z]+)")
@@ -38,6 +39,43 @@ _LEAST_BUDGETS: Mapping[str, int] = MappingProxyType({"flash": 0, "pro": 128})
 _BUDGETED = (2, 5)
 _NO_MINIMAL = (3, 7)
 """From here on, and at every Pro, `low` is the least level (ai.google.dev, "Thinking")."""
+
+
+class _Reading(Reading):
+    def __init__(self) -> None:
+        super().__init__()
+        self._blocked = False
+
+    def take(self, frame: Frame) -> Iterable[Chunk]:
+        """Some models say why they finished in every chunk, and the counts may follow alone: the last word counts."""
+        self._blocked = self._blocked or bool((frame.get("promptFeedback") or {}).get("blockReason"))
+        for place, candidate in enumerate(self.few(frame.get("candidates") or ())):
+            index = candidate.get("index")
+            if (place if index is None else index) not in (0, "0"):
+                continue  # another answer to the same question, which nobody asked for
+            for part in self.few((candidate.get("content") or {}).get("parts") or ()):
+                yield from self._hear(part)
+            if candidate.get("finishReason") not in (None, "", "FINISH_REASON_UNSPECIFIED"):
+                self.finish = str(candidate["finishReason"])
+        if isinstance(usage := frame.get("usageMetadata"), Mapping):
+            yield from self.count(_usage(usage, spoke=not self._blocked))
+
+    def _hear(self, part: Mapping[str, Any]) -> Iterable[Chunk]:
+        """A part without text is a call of a tool, or a signature of what was thought."""
+        text = part.get("text") or ""
+        if not isinstance(text, str):
+            raise Fault(Kind.UNREADABLE)
+        if not part.get("thought"):
+            yield from self.spoken.take(text)
+        elif text.strip():
+            yield Piece(thought=True)
+
+    def done(self) -> Iterable[Chunk]:
+        """With the finish reason, which is the end mark here."""
+        yield from super().done()
+        finish = "blocked" if self._blocked else self.finish
+        if finish is not None:
+            yield End(finish, self.usage)
 
 
 class Gemini(Adapter):
@@ -53,7 +91,17 @@ class Gemini(Adapter):
 
     BY_VALUE: ClassVar[frozenset[str]] = frozenset({"generationConfig.thinkingConfig"})
 
-    FIXED: ClassVar[frozenset[str]] = _NEVER | {f"generationConfig.{name}" for name in _NEVER_CONFIG | _SCHEMA}
+    FIXED: ClassVar[frozenset[str]] = frozenset(
+        {"model", "stream", "contents", "systemInstruction"}
+        | {"generationConfig.maxOutputTokens", "generationConfig.candidateCount"}
+    )
+
+    SCHEMA: ClassVar[frozenset[str]] = frozenset(
+        f"generationConfig.{name}"
+        for name in ("responseMimeType", "responseSchema", "responseJsonSchema", "_responseJsonSchema")
+    )
+
+    READING: ClassVar[type[Reading]] = _Reading
 
     def url(self, call: Call) -> str:
         """The key is never part of it: addresses are what everybody logs."""
@@ -70,24 +118,22 @@ class Gemini(Adapter):
     def body(self, call: Call) -> dict[str, Any]:
         """A request's own params on top of the stage's, those of `generationConfig` one by one.
 
-        None of them reaches the messages, the output limit or the number of answers, in either of the two spellings
-        that Google takes (`generation_config`).
+        None of either reaches a schema that is asked for.
         """
         request, stage = call.request, call.stage
         messages: Sequence[Mapping[str, Any]] = request.messages
-        if request.response_schema is not None and not stage.takes.response_schema:
-            messages = told_in_prompt(messages, request.response_schema)
+        schema, params = request.response_schema, self.params(call)
+        if schema is not None and not (stage.takes.response_schema and _takes(schema)):
+            messages, schema = told_in_prompt(messages, schema), None
+        if schema is not None:
+            params = without(params[0], self.SCHEMA), without(params[1], self.SCHEMA)
         system = [{"text": message["content"]} for message in messages if message["role"] == "system"]
-        params = self.params(call)
-        body: dict[str, Any] = {name: value for given in params for name, value in given.items() if name not in _NEVER}
-        body |= {"contents": _contents(messages, request.images), "generationConfig": _config(call, params)}
+        body = {**params[0], **params[1], "contents": _contents(messages, request.images)}
+        body["generationConfig"] = _config(call, params, schema)
         return body | ({"systemInstruction": {"parts": system}} if system else {})
 
-    def params(self, call: Call) -> Sequence[Mapping[str, Any]]:
-        return [_spelled(given) for given in super().params(call)]
-
-    def reading(self, call: Call) -> Reading:  # noqa: ARG002 - the protocol needs none
-        return _Reading()
+    def spelled(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        return _spelled(params)
 
 
 def _bare(model: str) -> str:
@@ -110,26 +156,26 @@ def _contents(messages: Sequence[Mapping[str, Any]], images: Sequence[Image]) ->
     return contents
 
 
-def _config(call: Call, params: Iterable[Mapping[str, Any]]) -> Any:  # noqa: ANN401 - whatever a caller put there
-    request, takes = call.request, call.stage.takes
-    optional = {
-        "temperature": request.temperature if takes.temperature else None,
-        "stopSequences": list(request.stop[:_MOST_STOPS]) or None if takes.stop else None,
-        "seed": request.seed if takes.seed else None,
-        "thinkingConfig": _thinking(_bare(call.stage.model), request.reasoning) if takes.reasoning else None,
-    }
-    config: dict[str, Any] = {name: value for name, value in optional.items() if value is not None}
+def _takes(schema: Mapping[str, Any]) -> bool:
+    """Whether Google is not known to refuse it; what it only ignores is checked here anyway."""
+    parts = [part for part, _ in schemas(schema) if isinstance(part, Mapping)]
+    return all(_REFUSED.isdisjoint(part) for part in parts) and not is_recursive(schema)
+
+
+def _config(call: Call, params: Iterable[Mapping[str, Any]], schema: Mapping[str, Any] | None) -> Any:  # noqa: ANN401
+    """What a caller puts in its place, where that is no object: the host says what is wrong with it."""
+    wanted, reasoning = wishes(call), call.request.reasoning if call.stage.takes.reasoning else None
+    stops, thinking = wanted.pop("stop", [])[:_MOST_STOPS], _thinking(_bare(call.stage.model), reasoning)
+    config: dict[str, Any] = wanted | ({"stopSequences": stops} if stops else {})
+    config |= {"thinkingConfig": thinking} if thinking else {}
     for given in params:
         own = given.get("generationConfig") or {}
         if not isinstance(own, Mapping):
-            return own  # the host says what is wrong with it
+            return own
         config = _merged(config, own)
-    ours: dict[str, Any] = {"maxOutputTokens": call.max_output_tokens}
-    never = _NEVER_CONFIG
-    if request.response_schema is not None and takes.response_schema:
-        never |= _SCHEMA
-        ours |= {"responseMimeType": "application/json", "responseJsonSchema": request.response_schema}
-    return {name: value for name, value in config.items() if name not in never} | ours
+    if schema is not None:
+        config |= {"responseMimeType": "application/json", "responseJsonSchema": schema}
+    return {**config, "maxOutputTokens": call.max_output_tokens}
 
 
 def _merged(config: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,49 +221,11 @@ def _thinking(model: str, reasoning: str | None) -> dict[str, Any] | None:
     return {"thinkingLevel": reasoning}
 
 
-class _Reading(Reading):
-    def __init__(self) -> None:
-        self._finish: str | None = None
-        self._blocked = False
-        self._usage: Usage | None = None
-        self._spoken = Spoken()
-
-    def take(self, frame: Frame) -> Iterable[Chunk]:
-        """Some models say why they finished in every chunk, and the counts may follow alone: the last word counts."""
-        self._blocked = self._blocked or bool((frame.get("promptFeedback") or {}).get("blockReason"))
-        for place, candidate in enumerate(frame.get("candidates") or ()):
-            index = candidate.get("index")
-            if (place if index is None else index) not in (0, "0"):
-                continue  # another answer to the same question, which nobody asked for
-            for part in (candidate.get("content") or {}).get("parts") or ():
-                yield from self._hear(part)
-            if candidate.get("finishReason") not in (None, "", "FINISH_REASON_UNSPECIFIED"):
-                self._finish = str(candidate["finishReason"])
-        if isinstance(usage := frame.get("usageMetadata"), Mapping):
-            found, told = _usage(usage), self._usage
-            self._usage = found
-            if found is not None and found != told:
-                yield found
-
-    def _hear(self, part: Mapping[str, Any]) -> Iterable[Chunk]:
-        """A part without text is a call of a tool, or a signature of what was thought."""
-        text = part.get("text") or ""
-        if not isinstance(text, str):
-            raise Fault(Kind.UNREADABLE)
-        if not part.get("thought"):
-            yield from self._spoken.take(text)
-        elif text.strip():
-            yield Piece(thought=True)
-
-    def done(self, *, marked: bool) -> Iterable[Chunk]:  # noqa: ARG002 - the finish reason is the mark
-        yield from self._spoken.end()
-        finish = "blocked" if self._blocked else self._finish
-        if finish is not None:
-            yield End(finish, self._usage)
-
-
-def _usage(usage: Mapping[str, Any]) -> Usage | None:
-    """Thinking is counted apart from the answer; both are paid for as output."""
-    counts = [usage.get(name) for name in ("promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount")]
-    found = None if counts == [None] * 3 else counted(*counts)
-    return found and counted(found.input_tokens, found.output_tokens + found.reasoning_tokens, found.reasoning_tokens)
+def _usage(usage: Mapping[str, Any], *, spoke: bool) -> Usage | None:
+    """Thinking is counted apart from the answer, both are paid for as output; a blocked prompt had none."""
+    answer, thought = usage.get("candidatesTokenCount"), usage.get("thoughtsTokenCount")
+    none = answer is None and (thought is not None or not spoke)
+    spoken = counted(0 if none else answer, 0 if thought is None else thought)
+    if spoken is None:
+        return None
+    return counted(usage.get("promptTokenCount"), spoken.input_tokens + spoken.output_tokens, spoken.output_tokens)

@@ -12,13 +12,35 @@ from typing import Any, ClassVar
 
 from config.stages import Stage
 from worker.failover.provider import Call, Chunk, End, Fault, Kind, Piece, counted
-from worker.providers.adapter import Adapter, Reading
+from worker.providers.adapter import Adapter, Reading, wishes
 from worker.providers.frames import Frame
 from worker.providers.schema_prompt import told_in_prompt
-from worker.providers.thinking import Spoken
 
 _NEVER_SILENT = "gpt-oss"
 """In the names of the models that take no `think: false` (docs.ollama.com, "Thinking")."""
+
+
+_BYTES_A_TOKEN = 4
+_SHORT = 64
+"""Tokens that an answer is given however long its prompt may be."""
+
+
+class _Reading(Reading):
+    def take(self, frame: Frame) -> Iterable[Chunk]:
+        """Only what an answer is made of is looked at."""
+        message = frame.get("message")
+        if not isinstance(message, Mapping) or not isinstance(content := message.get("content") or "", str):
+            raise Fault(Kind.UNREADABLE)
+        if str(message.get("thinking") or "").strip():
+            yield Piece(thought=True)
+        if content:
+            yield from self.spoken.take(content)
+        if frame.get("done") in (True, "true"):
+            yield from self.spoken.end()
+            asked, answered = frame.get("prompt_eval_count"), frame.get("eval_count")
+            # A counter of 0 is left out: of a prompt that was all in the cache.
+            usage = counted(0 if asked is None and answered else asked, answered)
+            yield End(str(frame.get("done_reason") or ""), usage)
 
 
 class Ollama(Adapter):
@@ -32,8 +54,13 @@ class Ollama(Adapter):
     BY_VALUE: ClassVar[frozenset[str]] = frozenset({"think"})
 
     FIXED: ClassVar[frozenset[str]] = frozenset(
-        {"model", "messages", "stream", "truncate", "format", "options.num_ctx", "options.num_predict"}
+        {"model", "messages", "stream", "truncate", "options.num_ctx", "options.num_predict"}
     )
+    """Another window would load the model anew, and without a limit an answer may never end."""
+
+    SCHEMA: ClassVar[frozenset[str]] = frozenset({"format"})
+
+    READING: ClassVar[type[Reading]] = _Reading
 
     def url(self, call: Call) -> str:
         return f"{call.stage.base_url.rstrip('/')}/api/chat"
@@ -42,29 +69,22 @@ class Ollama(Adapter):
         return {"authorization": f"Bearer {stage.api_key.get_secret_value()}"} if stage.api_key else {}
 
     def body(self, call: Call) -> dict[str, Any]:
-        """A request's own params on top of the stage's.
-
-        None of them reaches the model, the messages, `truncate`, `num_ctx` or `num_predict`: another window would load
-        the model anew, and without a limit an answer may never end.
-        """
+        """A request's own params on top of the stage's, those of `options` one by one."""
         request, stage = call.request, call.stage
-        schema = request.response_schema
-        native = schema is not None and stage.takes.response_schema
+        schema = request.response_schema if stage.takes.response_schema else None
+        messages, params = _messages(call), self.params(call)
         return {
             **({"think": _think(stage.model, request.reasoning)} if stage.takes.reasoning else {}),
             "keep_alive": stage.keep_alive,
-            **stage.params,
-            **request.params.get(stage.name, {}),
-            **({"format": schema} if native else {}),
+            **params[0],
+            **params[1],
+            **({} if schema is None else {"format": schema}),
             "model": stage.model,
-            "messages": _messages(call),
+            "messages": messages,
             "truncate": False,
-            "options": _options(call),
+            "options": _options(call, params, _room(call, messages)),
             "stream": stage.stream,
         }
-
-    def reading(self, call: Call) -> Reading:  # noqa: ARG002 - the protocol needs none
-        return _Reading()
 
 
 def _think(model: str, reasoning: str | None) -> str | bool:
@@ -86,40 +106,24 @@ def _messages(call: Call) -> list[dict[str, Any]]:
     return messages
 
 
-def _options(call: Call) -> Any:  # noqa: ANN401 - whatever a caller put there, where it is no object
-    request, stage = call.request, call.stage
-    optional = {
-        "temperature": request.temperature if stage.takes.temperature else None,
-        "seed": request.seed if stage.takes.seed else None,
-        "stop": list(request.stop) or None if stage.takes.stop else None,
-    }
-    options: dict[str, Any] = {name: value for name, value in optional.items() if value is not None}
-    for params in (stage.params, request.params.get(stage.name, {})):
-        given = params.get("options") or {}
-        if not isinstance(given, Mapping):
-            return given  # the host says what is wrong with it
-        options |= given
-    return {**options, "num_ctx": stage.num_ctx, "num_predict": min(call.max_output_tokens, stage.num_ctx)}
+def _room(call: Call, messages: Sequence[Mapping[str, Any]]) -> int:
+    """Tokens that an answer may have: what the window leaves to it, for where it runs full the host drops the start of
+    the prompt and goes on.
+
+    An estimate, four bytes a token, so a short answer is asked for in any case; the host refuses a prompt that has no
+    room at all.
+    """
+    prompt = sum(len(message["content"].encode(errors="replace")) for message in messages) // _BYTES_A_TOKEN
+    wanted = call.max_output_tokens
+    return max(min(wanted, call.stage.num_ctx - prompt), min(wanted, _SHORT))
 
 
-class _Reading(Reading):
-    def __init__(self) -> None:
-        self._spoken = Spoken()
-
-    def take(self, frame: Frame) -> Iterable[Chunk]:
-        """Only what an answer is made of is looked at."""
-        message = frame.get("message")
-        if not isinstance(message, Mapping) or not isinstance(content := message.get("content") or "", str):
-            raise Fault(Kind.UNREADABLE)
-        if str(message.get("thinking") or "").strip():
-            yield Piece(thought=True)
-        if content:
-            yield from self._spoken.take(content)
-        if frame.get("done") in (True, "true"):
-            yield from self._spoken.end()
-            usage = counted(frame.get("prompt_eval_count"), frame.get("eval_count"))
-            yield End(str(frame.get("done_reason") or ""), usage)
-
-    def done(self, *, marked: bool) -> Iterable[Chunk]:  # noqa: ARG002 - another protocol's mark
-        """What was held of a text that broke off."""
-        return self._spoken.end()
+def _options(call: Call, params: Iterable[Mapping[str, Any]], room: int) -> Any:  # noqa: ANN401
+    """What a caller puts in its place, where that is no object: the host says what is wrong with it."""
+    options = wishes(call)
+    for given in params:
+        own = given.get("options") or {}
+        if not isinstance(own, Mapping):
+            return own
+        options |= own
+    return {**options, "num_ctx": call.stage.num_ctx, "num_predict": room}

@@ -9,17 +9,83 @@ from config.stages import Stage
 from worker.failover.attempt import Usage
 from worker.failover.provider import Call, Chunk, End, Fault, Kind, Piece, counted
 from worker.failover.request import Image
-from worker.providers.adapter import Adapter, Reading, without
+from worker.providers.adapter import Adapter, Reading, wishes, without
 from worker.providers.frames import Frame
-from worker.providers.openai_hosts import Schemas, flavour_of, reasoning_of
+from worker.providers.openai_hosts import Schemas, flavour_of, reasoning_of, refused_by
 from worker.providers.replies import said
 from worker.providers.response_format import json_schema
 from worker.providers.schema_prompt import told_in_prompt
-from worker.providers.thinking import Spoken
 
 _LIMITS = ("max_tokens", "max_completion_tokens")
-_NEVER_PARAMS = frozenset({*_LIMITS, "n", "model", "messages", "stream"})
 _FILTERED = "content_filter"
+_BROKEN = frozenset({"aborted", "abort", "error", "cancelled"})
+_THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details")
+_MOST_THOUGHTS = 16
+
+
+class _Reading(Reading):
+    """An answer is whole with its finish reason and, in a stream, `[DONE]`: gateways end a stream that broke behind
+    them as cleanly as one that did not.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._in_one = False
+
+    def take(self, frame: Frame) -> Iterable[Chunk]:
+        yield from self._count(frame.get("usage"))
+        choices = frame.get("choices") or []
+        if not isinstance(choices, list):
+            raise _unreadable()
+        for place, choice in enumerate(self.few(choices)):
+            if not isinstance(choice, Mapping):
+                raise _unreadable()
+            index = choice.get("index")
+            if (place if index is None else index) in (0, "0"):  # any other one is an answer nobody asked for
+                yield from self._choice(choice)
+
+    def _choice(self, choice: Mapping[str, Any]) -> Iterator[Chunk]:
+        if choice.get("error"):
+            raise said(choice["error"])
+        yield from self._count(choice.get("usage"))  # where Moonshot puts it
+        self._in_one = self._in_one or (choice.get("delta") is None and "message" in choice)
+        content = choice.get("delta") or choice.get("message") or {}
+        if not isinstance(content, Mapping):
+            raise _unreadable()
+        yield from self._hear(content)
+        if choice.get("finish_reason") and self.finish != _FILTERED:
+            # OpenRouter says `stop` of what broke off behind it, and the truth beside it.
+            broken = str(choice.get("native_finish_reason")).lower() in _BROKEN
+            self.finish = "error" if broken else str(choice["finish_reason"])
+
+    def _hear(self, message: Mapping[str, Any]) -> Iterator[Chunk]:
+        """A message, or a piece of one."""
+        if message.get("refusal"):
+            self.finish = _FILTERED
+        if any(_is_said(message.get(name)) for name in _THOUGHTS):
+            yield Piece(thought=True)
+        content = message.get("content")
+        for part in self.few(content) if isinstance(content, list) else [content]:
+            yield from self._part(part)
+
+    def _part(self, part: object) -> Iterator[Chunk]:
+        """A text, or an object with one; Mistral's thinking is such an object too."""
+        if isinstance(part, Mapping):
+            if part.get("type") not in {"text", "output_text"}:
+                if _is_said(part):
+                    yield Piece(thought=True)
+                return
+            part = part.get("text")
+        if isinstance(part, str) and part:
+            yield from self.spoken.take(part)
+
+    def _count(self, usage: object) -> Iterator[Usage]:
+        return self.count(_usage(usage)) if isinstance(usage, Mapping) and usage else iter(())
+
+    def done(self) -> Iterable[Chunk]:
+        yield from super().done()
+        if self.finish is not None and (self.marked or self._in_one):
+            yield End(self.finish, self.usage)
 
 
 class OpenAI(Adapter):
@@ -37,6 +103,12 @@ class OpenAI(Adapter):
 
     BY_VALUE: ClassVar[frozenset[str]] = frozenset({"reasoning_effort", "thinking", "reasoning"})
 
+    FIXED: ClassVar[frozenset[str]] = frozenset({"model", "messages", "stream", "n", *_LIMITS})
+
+    SCHEMA: ClassVar[frozenset[str]] = frozenset({"response_format"})
+
+    READING: ClassVar[type[Reading]] = _Reading
+
     def url(self, call: Call) -> str:
         stage = call.stage
         version = f"?api-version={stage.api_version}" if _is_versioned(stage) else ""
@@ -49,25 +121,29 @@ class OpenAI(Adapter):
         return {"api-key": key} if _is_versioned(stage) else {"authorization": f"Bearer {key}"}
 
     def body(self, call: Call) -> dict[str, Any]:
-        """A request's own params for this stage go on top of the stage's.
+        """A request's own params for this stage go on top of the stage's, also where the host is known to refuse them.
 
-        None of them reaches the model, the messages, the output limit in either spelling, the number of answers, or a
-        schema that is asked for: each of these is what the stage is for, or what bounds its cost.
+        None of either reaches a schema that is asked for.
         """
         request, stage = call.request, call.stage
         messages, schema = _schema(call, [dict(message) for message in request.messages])
-        ours: dict[str, Any] = {
+        stages, requests = self.params(call)
+        reasoning = reasoning_of(stage, request.reasoning) if stage.takes.reasoning else {}
+        wanted = {**wishes(call), **reasoning, **stages}
+        effort = without({**wanted, **requests}, call.dropped).get("reasoning_effort")
+        body = {**without(wanted, refused_by(stage, effort)), **requests, **schema}
+        if "response_format" in schema and flavour_of(stage).routes:
+            body["provider"] = _minding(body.get("provider", {}))
+        if stage.stream:
+            body = {"stream_options": {"include_usage": True}, **body}
+        else:
+            body.pop("stream_options", None)
+        return body | {
             "model": stage.model,
             "messages": _with_images(messages, request.images),
             "stream": stage.stream,
             _limit(call): call.max_output_tokens,
         }
-        body = {**_wishes(call), **stage.params, **request.params.get(stage.name, {}), **schema}
-        if stage.stream:
-            body = {"stream_options": {"include_usage": True}, **body}
-        else:
-            body.pop("stream_options", None)
-        return {name: value for name, value in body.items() if name not in _NEVER_PARAMS} | ours
 
     def payload(self, call: Call) -> dict[str, Any]:
         return without(self.body(call), call.dropped.difference(_LIMITS))
@@ -77,9 +153,6 @@ class OpenAI(Adapter):
         found = super().optional(call)
         refused = call.dropped.issuperset(_LIMITS)
         return {name: words for name, words in found.items() if not (refused and name in _LIMITS)}
-
-    def reading(self, call: Call) -> Reading:  # noqa: ARG002 - the protocol needs none
-        return _Reading()
 
 
 def _is_versioned(stage: Stage) -> bool:
@@ -92,16 +165,9 @@ def _limit(call: Call) -> str:
     return next((name for name in (own, *_LIMITS) if name not in call.dropped), own)
 
 
-def _wishes(call: Call) -> dict[str, Any]:
-    """What the request would like, as far as the stage takes it."""
-    request, takes = call.request, call.stage.takes
-    wishes = {
-        "temperature": request.temperature if takes.temperature else None,
-        "stop": list(request.stop) or None if takes.stop else None,
-        "seed": request.seed if takes.seed else None,
-    }
-    reasoning = reasoning_of(call.stage, request.reasoning) if takes.reasoning else {}
-    return {name: value for name, value in wishes.items() if value is not None} | dict(reasoning)
+def _minding(provider: object) -> object:
+    """What a router is told of the hosts behind it, and that it is to pick one that takes all of the call."""
+    return {"require_parameters": True, **provider} if isinstance(provider, Mapping) else provider
 
 
 def _schema(call: Call, messages: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -132,93 +198,20 @@ def _with_images(messages: list[dict[str, Any]], images: Sequence[Image]) -> lis
     return [*messages[:last], {**messages[last], "content": parts}, *messages[last + 1 :]]
 
 
-class _Reading(Reading):
-    """An answer is whole with its finish reason and, in a stream, `[DONE]`: gateways end a stream that broke behind
-    them as cleanly as one that did not.
-    """
-
-    def __init__(self) -> None:
-        self._finish: str | None = None
-        self._usage: Usage | None = None
-        self._in_one = False
-        self._spoken = Spoken()
-
-    def take(self, frame: Frame) -> Iterable[Chunk]:
-        yield from self._count(frame.get("usage"))
-        choices = frame.get("choices") or []
-        if not isinstance(choices, list):
-            raise _unreadable()
-        for place, choice in enumerate(choices):
-            if not isinstance(choice, Mapping):
-                raise _unreadable()
-            index = choice.get("index")
-            if (place if index is None else index) in (0, "0"):  # any other one is an answer nobody asked for
-                yield from self._choice(choice)
-
-    def _choice(self, choice: Mapping[str, Any]) -> Iterator[Chunk]:
-        if choice.get("error"):
-            raise said(choice["error"])
-        yield from self._count(choice.get("usage"))  # where Moonshot puts it
-        self._in_one = self._in_one or (choice.get("delta") is None and "message" in choice)
-        content = choice.get("delta") or choice.get("message") or {}
-        if not isinstance(content, Mapping):
-            raise _unreadable()
-        yield from self._hear(content)
-        if choice.get("finish_reason") and self._finish != _FILTERED:
-            self._finish = str(choice["finish_reason"])
-
-    def _hear(self, message: Mapping[str, Any]) -> Iterator[Chunk]:
-        """A message, or a piece of one."""
-        if message.get("refusal"):
-            self._finish = _FILTERED
-        if any(_is_said(message.get(name)) for name in ("reasoning_content", "reasoning", "reasoning_details")):
-            yield Piece(thought=True)
-        content = message.get("content")
-        for part in content if isinstance(content, list) else [content]:
-            yield from self._part(part)
-
-    def _part(self, part: object) -> Iterator[Chunk]:
-        """A text, or an object with one; Mistral's thinking is such an object too."""
-        if isinstance(part, Mapping):
-            if part.get("type") not in {"text", "output_text"}:
-                if _is_said(part):
-                    yield Piece(thought=True)
-                return
-            part = part.get("text")
-        if isinstance(part, str) and part:
-            yield from self._spoken.take(part)
-
-    def _count(self, usage: object) -> Iterator[Usage]:
-        if isinstance(usage, Mapping) and usage:
-            found = _usage(usage)
-            if found is not None and found != self._usage:
-                yield found
-            self._usage = found
-
-    def done(self, *, marked: bool) -> Iterable[Chunk]:
-        yield from self._spoken.end()
-        if self._finish is not None and (marked or self._in_one):
-            yield End(self._finish, self._usage)
-
-
 def _unreadable() -> Fault:
     return Fault(Kind.UNREADABLE)
 
 
 def _is_said(thought: object) -> bool:
-    """Whether there is any text in it, however deep."""
-    if isinstance(thought, str):
-        return bool(thought.strip())
+    """Whether there is any text in it; a list of `reasoning_details` is looked at as far as any host has gone."""
     if isinstance(thought, Mapping):
-        return any(_is_said(thought.get(name)) for name in ("text", "summary", "thinking", "content"))
-    return isinstance(thought, list) and any(_is_said(part) for part in thought)
+        thought = [thought.get(name) for name in ("text", "summary", "thinking", "content")]
+    if isinstance(thought, list):
+        return any(_is_said(part) for part in thought[:_MOST_THOUGHTS])
+    return isinstance(thought, str) and bool(thought.strip())
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage | None:
-    """None where nothing is counted: an unknown cost is never 0."""
-    counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"))
-    if counts == (None, None):
-        return None
     details = usage.get("completion_tokens_details")
     thought = details.get("reasoning_tokens") if isinstance(details, Mapping) else None
-    return counted(*counts, thought)
+    return counted(usage.get("prompt_tokens"), usage.get("completion_tokens"), thought)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -11,8 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from config.stages import Stage
-
-Efforts = Sequence[tuple[re.Pattern[str], str | None]]
+from worker.providers.openai_models import model_of
 
 
 class Reasoning(StrEnum):
@@ -38,59 +36,32 @@ class Schemas(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Flavour:
-    """How one kind of host wants what OpenAI's protocol leaves open.
-
-    `least` is the effort that switches thinking off, or nearly, by model: the first pattern that matches the start of
-    a model's name decides, None sends nothing; any other model is asked with "none".
-    """
+    """How one kind of host wants what OpenAI's protocol leaves open."""
 
     limit: str = "max_tokens"
     reasoning: Reasoning = Reasoning.EFFORT
     schemas: Schemas = Schemas.ANY
-    least: Efforts = ()
     key_header: bool = False
     """The key goes into `api-key` where the stage names an `api_version`, as in Azure's own, older interface."""
+    strict: bool = False
+    """It refuses what a model does not take; others ignore it."""
+    routes: bool = False
+    """It picks a host by itself, also one that takes no schema unless it is told to mind."""
+    refuses: frozenset[str] = frozenset()
 
 
-def _efforts(table: Mapping[str, str | None]) -> Efforts:
-    return [(re.compile(pattern, re.IGNORECASE), effort) for pattern, effort in table.items()]
-
-
-OPENAI_EFFORTS: Efforts = _efforts(
-    {
-        r"gpt-?[34]|gpt-35|chatgpt-4o": None,  # they do not think, and refuse to be asked
-        r"gpt-5-chat": None,
-        r"gpt-5[.\d]*-chat|chat-latest": None,  # one fixed effort, every other one refused
-        r"gpt-[\w.]+-pro|o\d+-pro": "low",
-        r"o\d": "low",
-        r"gpt-5(\.1)?-codex": "low",
-        r"gpt-5(-|$)": "minimal",
-        r"gpt-6-astra": "low",
-        r"gpt-oss": "low",
-    }
-)
-"""Source: OpenAI's reasoning guide and model pages; pydantic-ai's table of what the live interface took (2026-07).
-"low" is the least that a model takes which cannot stop thinking. Later mainline models (gpt-5.1 and on) take "none"."""
-
-GEMINI_EFFORTS: Efforts = _efforts(
-    {r"gemini-(1|2\.0)": None, r"gemini-2\.5-flash": "none", r"gemini-(2\.5|[3-9])": "minimal"}
-)
-"""Source: Google's page on its OpenAI compatibility: only 2.5 Flash can stop thinking, older ones do not think."""
-
-_OPENAI = Flavour("max_completion_tokens", schemas=Schemas.OBJECTS, least=OPENAI_EFFORTS)
-DEFAULT = Flavour(least=OPENAI_EFFORTS)
+DEFAULT = Flavour()
 """vLLM, llama.cpp, LiteLLM and whoever else imitates the protocol: most know `max_tokens` alone."""
 
 HOSTS: Mapping[str, Flavour] = MappingProxyType(
     {
         # `max_tokens` is refused by o-series and GPT-5 and on (OpenAI's reference of chat completions).
-        "api.openai.com": _OPENAI,
-        "azure.com": Flavour("max_completion_tokens", schemas=Schemas.OBJECTS, least=OPENAI_EFFORTS, key_header=True),
+        "api.openai.com": Flavour("max_completion_tokens", schemas=Schemas.OBJECTS, strict=True),
+        "azure.com": Flavour("max_completion_tokens", schemas=Schemas.OBJECTS, strict=True, key_header=True),
         # api-docs.deepseek.com: guides/thinking_mode, guides/json_mode (`json_object` alone).
-        "api.deepseek.com": Flavour(reasoning=Reasoning.SWITCH, schemas=Schemas.NONE),
-        # openrouter.ai/docs: use-cases/reasoning-tokens.
-        "openrouter.ai": Flavour(reasoning=Reasoning.OBJECT, schemas=Schemas.OBJECTS),
-        "generativelanguage.googleapis.com": Flavour(least=GEMINI_EFFORTS),
+        "api.deepseek.com": Flavour(reasoning=Reasoning.SWITCH, schemas=Schemas.NONE, refuses=frozenset({"seed"})),
+        # openrouter.ai/docs: use-cases/reasoning-tokens, features/structured-outputs.
+        "openrouter.ai": Flavour(reasoning=Reasoning.OBJECT, schemas=Schemas.OBJECTS, routes=True),
     }
 )
 """By the end of the host's name."""
@@ -103,19 +74,20 @@ def flavour_of(stage: Stage) -> Flavour:
 
 def reasoning_of(stage: Stage, wanted: str | None) -> Mapping[str, Any]:
     """The fields that ask this stage for so much thinking; none where nothing is wanted or the model refuses all."""
-    if wanted is None:
+    model, reasoning = model_of(stage.model), flavour_of(stage).reasoning
+    if wanted is None or not model.efforts:
         return {}
-    flavour = flavour_of(stage)
-    if flavour.reasoning is Reasoning.OBJECT:
+    if reasoning is Reasoning.OBJECT:
         return {"reasoning": {"effort": wanted}}
-    if flavour.reasoning is Reasoning.SWITCH:
+    if reasoning is Reasoning.SWITCH:
         if wanted == "none":
             return {"thinking": {"type": "disabled"}}
         return {"thinking": {"type": "enabled"}, "reasoning_effort": wanted}
-    effort = _least(flavour, stage.model) if wanted == "none" else wanted
+    effort = model.effort(wanted)
     return {} if effort is None else {"reasoning_effort": effort}
 
 
-def _least(flavour: Flavour, model: str) -> str | None:
-    name = model.rsplit("/", 1)[-1]  # gateways and Gemini put the maker's name before it
-    return next((effort for pattern, effort in flavour.least if pattern.match(name)), "none")
+def refused_by(stage: Stage, effort: object) -> frozenset[str]:
+    """The fields that this stage is known to refuse beside this effort; None: nothing is said of it."""
+    flavour = flavour_of(stage)
+    return flavour.refuses | (model_of(stage.model).refuses(effort) if flavour.strict else frozenset())

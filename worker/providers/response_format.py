@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from worker.providers.schema_tree import is_local, schemas
+
 NAME = "answer"
 _DEPTH = 10
 """Levels that a strict schema may nest (OpenAI's guide to structured outputs)."""
@@ -26,23 +28,17 @@ def json_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": NAME, "schema": dict(schema), "strict": strict}}
 
 
-def is_strict(schema: object, depth: int = 0) -> bool:
+def is_strict(schema: object) -> bool:
     """Whether OpenAI takes it as strict: known keywords alone, every object closed and all of its fields required."""
-    if not isinstance(schema, Mapping) or depth > _DEPTH or not _KEYWORDS.issuperset(schema):
-        return False
-    if not any(word in schema for word in _SAYS) or schema.get("format", "date") not in _FORMATS:
-        return False
-    if not str(schema.get("$ref", "#")).startswith("#"):
-        return False
-    inner = [part for name in ("$defs", "definitions", "properties") for part in _values(schema.get(name))]
-    inner += [*_values(schema.get("anyOf")), *([schema["items"]] if "items" in schema else [])]
-    return _is_closed(schema) and all(is_strict(part, depth + 1) for part in inner)
+    return all(
+        isinstance(part, Mapping) and depth <= _DEPTH and _KEYWORDS.issuperset(part) and _fits(part)
+        for part, depth in schemas(schema)
+    )
 
 
-def _values(found: object) -> list[Any]:
-    if isinstance(found, Mapping):
-        return list(found.values())
-    return found if isinstance(found, list) else []
+def _fits(schema: Mapping[str, Any]) -> bool:
+    says = any(word in schema for word in _SAYS)
+    return says and schema.get("format", "date") in _FORMATS and is_local(schema) and _is_closed(schema)
 
 
 def _is_closed(schema: Mapping[str, Any]) -> bool:

@@ -29,6 +29,7 @@ class Scripted:
 
     async def stream(self, call: Call) -> AsyncIterator[Chunk]:
         script = self.scripts.get(call.stage.name) or call.stage.params.get("script") or ["ok"]
+        call.sending()
         done = sum(earlier.stage.name == call.stage.name for earlier in self.calls)
         self.calls.append(call)
         word, _, rest = script[min(done, len(script) - 1)].partition(":")

@@ -25,9 +25,12 @@ from httpx_aiohttp import AiohttpTransport
 
 from config.stages import Stage
 from worker.failover.provider import Fault, Kind
-from worker.providers.connector import Connector, Response
+from worker.providers.connector import Connector, Response, connected
 
 OK = 200
+
+SENDING = "sending"
+"""The extension of a request that is called when it has its connection."""
 
 _ERROR_BODY_BYTES = 65_536
 _ERROR_BODY_S = 1.0
@@ -108,6 +111,8 @@ class Transport(AiohttpTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         request.headers["accept-encoding"] = "identity"
+        if SENDING in request.extensions:
+            connected.set(request.extensions[SENDING])
         try:
             response = await super().handle_async_request(_sliced(request))
         except (httpx.TransportError, aiohttp.ClientError) as error:
@@ -188,21 +193,6 @@ async def error_body(response: httpx.Response) -> str:
     except (httpx.HTTPError, TimeoutError):
         pass
     return found.getvalue()[:_ERROR_BODY_BYTES]
-
-
-async def lines(response: httpx.Response) -> AsyncIterator[str]:
-    """The lines of a body as they come; httpx's own also break at U+2028 and the like, which JSON may hold."""
-    begun = io.StringIO()
-    async for text in texts(response):
-        first, *more = text.split("\n")
-        begun.write(first)
-        if more:
-            for line in (begun.getvalue(), *more[:-1]):
-                yield line.removesuffix("\r")
-            begun = io.StringIO()
-            begun.write(more[-1])
-    if last := begun.getvalue():
-        yield last
 
 
 def fault_of(error: Exception) -> Fault:

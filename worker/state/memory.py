@@ -18,6 +18,7 @@ from worker.failover.deadline import kept_for_later
 from worker.failover.state import (
     GOES_ON,
     LOUD_S,
+    MOST_DROPPED,
     NO_LESSON,
     REFUSALS,
     REMEMBERED_S,
@@ -184,8 +185,8 @@ class Memory:
             return False, False
         if (until := now + round(lesson.closed_s * 1000)) > max(now, notes.closed_until):
             notes.closed_until, notes.closed_for = until, str(reason)
-        if lesson.dropped and lesson.dropped not in notes.dropped:
-            notes.dropped.append(lesson.dropped)
+        if lesson.dropped and lesson.believed and lesson.dropped not in notes.dropped:
+            notes.dropped = [*notes.dropped, lesson.dropped][:MOST_DROPPED]
         if lesson.refused and lesson.refused not in notes.refused and len(notes.refused) < REFUSALS:
             notes.refused.append(lesson.refused)
         suspect = bool(lesson.refused) and len(notes.refused) >= REFUSALS
@@ -193,7 +194,7 @@ class Memory:
         alarm = (lesson.loud or suspect) and notes.loud.get(told, 0) <= now
         if alarm:
             notes.loud[told] = now + round(LOUD_S * 1000)
-        if lesson.dropped or lesson.refused or alarm:
+        if (lesson.dropped or lesson.refused or alarm) and notes.believed_until <= now:
             notes.believed_until = now + round(REMEMBERED_S * 1000)
         return alarm, suspect
 
@@ -212,6 +213,8 @@ class Memory:
     def _over(self, job: str, status: Status) -> Over:
         self._settle_orphans(job)
         record = self.records[job]
+        if record["status"] == Status.QUEUED:
+            record["queued_ms"] += self._ms() - record["enqueued_at"]
         if status is Status.EXHAUSTED and self._fits_nowhere(job):
             status = Status.REFUSED
         record |= {"status": str(status), "ended_at": self._ms(), "owner": ""}

@@ -20,6 +20,7 @@ from worker.failover.attempt import Attempt
 from worker.failover.state import (
     GOES_ON,
     LOUD_S,
+    MOST_DROPPED,
     REFUSALS,
     REMEMBERED_S,
     UNFIT,
@@ -84,6 +85,7 @@ class RedisState:
                 self._unfit, settlement.otherwise or "", permit.stage, attempt.reason or "", int(lesson.worked),
                 round(lesson.closed_s * 1000), lesson.dropped, lesson.refused, int(lesson.loud), REFUSALS,
                 round(LOUD_S * 1000), round(REMEMBERED_S * 1000), self._ids[permit.stage],
+                int(lesson.believed), MOST_DROPPED,
             ],
         )  # fmt: skip
         match reply:

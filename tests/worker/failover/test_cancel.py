@@ -99,7 +99,8 @@ class Tidy:
     def __init__(self) -> None:
         self.tidied = False
 
-    async def stream(self, _: Call) -> AsyncIterator[Piece | End]:
+    async def stream(self, call: Call) -> AsyncIterator[Piece | End]:
+        call.sending()
         try:
             yield Piece("half an ")
             await asyncio.sleep(1000)

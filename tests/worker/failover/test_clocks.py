@@ -115,7 +115,8 @@ class Played:
     def __init__(self, *steps: float | Piece | End) -> None:
         self.steps = steps
 
-    async def stream(self, _: Call) -> AsyncIterator[Piece | End]:
+    async def stream(self, call: Call) -> AsyncIterator[Piece | End]:
+        call.sending()
         for step in self.steps:
             if isinstance(step, int | float):
                 await asyncio.sleep(step)
@@ -213,7 +214,8 @@ def test_a_providers_own_timeout_is_an_unreadable_reply() -> None:
     """No clock has struck."""
 
     class Raising(Played):
-        async def stream(self, _: Call) -> AsyncIterator[Piece | End]:
+        async def stream(self, call: Call) -> AsyncIterator[Piece | End]:
+            call.sending()
             yield Piece("Be")
             raise TimeoutError
 
@@ -224,7 +226,8 @@ def test_a_providers_own_timeout_is_an_unreadable_reply() -> None:
 class Flooding(Played):
     """A provider that never waits."""
 
-    async def stream(self, _: Call) -> AsyncIterator[Piece | End]:
+    async def stream(self, call: Call) -> AsyncIterator[Piece | End]:
+        call.sending()
         for step in itertools.cycle(self.steps):
             assert isinstance(step, Piece)
             yield step
@@ -260,6 +263,23 @@ def test_the_clocks_hold_where_nothing_is_ever_waited_for(text: str, clocks: dic
     assert reply.fault is not None
     assert reply.fault.kind is kind
     assert beats > 0
+
+
+def test_the_first_token_is_waited_for_from_the_connection_on() -> None:
+    """A host that nobody reached within its connect clock was told as one that kept silent (design: request sent)."""
+
+    class Slow(Played):
+        async def stream(self, call: Call) -> AsyncIterator[Piece | End]:
+            await asyncio.sleep(5)
+            async for chunk in super().stream(call):
+                yield chunk
+
+    call = Call(Stage("a", "scripted", first_token_timeout=3), Request([]), 100)
+    reply = run(read(Slow(2, Piece("Because."), End("stop")), call, 100))
+    assert (reply.text, reply.first_token_s, reply.duration_s) == ("Because.", 7, 7)
+    late = run(read(Slow(4, Piece("Because."), End("stop")), call, 100))
+    assert late.fault is not None
+    assert (late.fault.kind, late.duration_s) == (Kind.FIRST_TOKEN, 8)
 
 
 def test_the_end_counts_and_what_the_host_sends_after_it_does_not() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -89,6 +89,30 @@ def test_a_walk_drops_a_field_once_even_if_all_others_forget_it() -> None:
     assert run(walking()).told == [("a", "failed", "unsupported"), ("a", "answered", None)]
 
 
+def test_a_mistake_of_ours_in_judging_costs_an_attempt() -> None:
+    """Half a file of a new adapter left its job running until the deadline, and the next stage was never asked."""
+
+    class Broken(Scripted):
+        def optional(self, call: Call) -> Mapping[str, Sequence[str]]:
+            raise AttributeError(call.stage.name)
+
+    async def walking() -> tuple[Walked, int]:
+        bench = Bench([stage("a", "rejects:seed"), stage("b")], provider=Broken())
+        bench.submit(seed=7)
+        return await bench.walk(), len(bench.alarms)
+
+    found, alarms = run(walking())
+    assert (found.told, alarms) == ([("a", "failed", "malformed"), ("b", "answered", None)], 1)
+
+
+def test_json_in_a_fence_is_given_out_bare() -> None:
+    """Models put it into one however asked; who parses the answer has no use for it."""
+    found = walked(stage("a", "ok:```json\n{}\n```"), response_schema={"type": "object"})
+    assert (found.told, found.view.shown["text"]) == ([("a", "answered", None)], "{}")
+    plain = walked(stage("a", "ok:```json\n{}\n```"))
+    assert plain.view.shown["text"].startswith("```json")
+
+
 def test_pieces_that_were_shown_end_the_walk() -> None:
     """Nobody can take them back, and another stage would begin anew."""
     seen: list[str] = []
@@ -166,6 +190,7 @@ def test_blanks_are_not_shown_before_there_is_text() -> None:
 
     class Blank(Scripted):
         async def stream(self, call: Call) -> AsyncIterator[Chunk]:
+            call.sending()
             yield Piece("\n \n")
             if call.stage.name == "a":
                 raise Fault(Kind.CUT)

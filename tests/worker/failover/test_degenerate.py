@@ -124,7 +124,7 @@ def test_the_longest_answer_is_judged_in_no_time(text: str) -> None:
     assert time.process_time() - began < 2
 
 
-@pytest.mark.parametrize("end", [".", "!", ".\n", "…", '"'])
-def test_a_full_stop_saves_no_loop(end: str) -> None:
+@pytest.mark.parametrize("end", [".", "!", ".\n", "…", '"', " end of it.", " Sorry, I cannot go on like this."])
+def test_a_goodbye_saves_no_loop(end: str) -> None:
     """A model that is stopped properly after a minute of one word has said one word all the same."""
     assert is_degenerate("Well: " + "very " * 120 + "very" + end)

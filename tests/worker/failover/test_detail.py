@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import unicodedata
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -124,6 +125,50 @@ def test_every_part_of_a_request_is_the_callers() -> None:
     assert detail("additionalProperties is required", STAGE, request) == "additionalProperties is required"
 
 
+@pytest.mark.parametrize(
+    "echo",
+    [
+        unicodedata.normalize("NFD", "Annika was born on 3 May 2011 in Göttingen"),
+        "A n n i k a  w a s  b o r n",
+        "Ａｎｎｉｋａ ｗａｓ ｂｏｒｎ",
+        "Annika%20was%20born%20on%203%20May",
+        "Annika+was+born+on+3+May",
+        "Annika&nbsp;was&nbsp;born&#32;on 3 May",
+        '["Annika", "was", "born", "on"]',
+        "ANNIKA-WAS-BORN-ON-3-MAY",
+    ],
+)
+def test_a_prompt_in_another_spelling_is_not_shown_either(echo: str) -> None:
+    """Hosts normalise what they get, and put it into addresses, pages and lists."""
+    told = unicodedata.normalize("NFKC", shown(f"Rejected: {echo}!") or "").lower()
+    assert "annika" not in "".join(char for char in told if char.isalnum())
+
+
+def test_a_word_of_another_script_is_a_word_sooner() -> None:
+    """Nine signs are a sentence there."""
+    assert shown("拒绝: 安妮卡生于哥廷根!", prompt="我女儿安妮卡生于哥廷根。") == "拒绝: …!"
+
+
+@pytest.mark.parametrize("spelled", [" ".join(KEY), KEY.replace("-", "/"), "\ufe0f".join(KEY), KEY.swapcase()])
+def test_a_key_in_another_spelling_is_not_shown(spelled: str) -> None:
+    """Whoever copies it from a log takes the blanks out."""
+    assert "9hIj" not in (shown(f"Bad key {spelled}.") or "").replace(" ", "")
+
+
+def test_the_path_of_an_address_is_part_of_it() -> None:
+    """It may be a customer's name."""
+    stage = Stage("a", "openai", "https://h.example.com/deploy/secret-tenant/v1", "m")
+    assert "tenant" not in (shown("No route POST /deploy/secret-tenant/v1/chat", stage) or "")
+
+
+def test_many_short_messages_cost_no_time() -> None:
+    """One pattern of as many messages took seconds, in which no other call of the worker went on."""
+    request = Request([{"role": "user", "content": f"word{number}"} for number in range(30_000)])
+    began = time.process_time()
+    assert detail("Do not say word77 again", STAGE, request) == "Do not say … again"
+    assert time.process_time() - began < 2
+
+
 def test_a_prompt_that_is_shorter_than_any_run_is_not_shown_either() -> None:
     """A name or a number may be all that was asked about."""
     assert shown("No: 'Miller 4'!", prompt="Miller 4") == "No: '…'!"
@@ -132,21 +177,27 @@ def test_a_prompt_that_is_shorter_than_any_run_is_not_shown_either() -> None:
     assert shown("it is a fit", prompt="it") == "it is a fit"
 
 
-def test_a_prompt_beyond_a_million_characters_is_not_compared() -> None:
+def test_a_prompt_beyond_all_measure_is_not_compared() -> None:
     """The host's text then stays unseen."""
-    assert shown("no", prompt="x" * 1_000_001) is None
-    assert shown("no", prompt="x" * 1_000_000) == "no"
+    assert shown("no", prompt="x" * 300_001) is None
+    assert shown("no", prompt="x" * 300_000) == "no"
 
 
-def test_a_long_prompt_costs_milliseconds() -> None:
-    """It is compared on the loop that all other jobs run on."""
+def test_a_long_prompt_costs_no_more_than_a_few_hundred_searches_of_it() -> None:
+    """It is compared on the loop that all other jobs run on. To look for each run of the line would be twice that."""
     prompt = " ".join(f"word{number:x}" for number in range(12_000))
-    best = 1.0
-    for _ in range(5):
-        began = time.perf_counter()
-        shown("The parameter qqq is of no use to zzz and never was. " * 4, prompt=prompt)
-        best = min(best, time.perf_counter() - began)
-    assert best < 0.05
+    line = "The parameter qqq is of no use to zzz and never was. " * 4
+    costs, searches = [], []
+    for _ in range(9):
+        costs.append(_taken(lambda: shown(line, prompt=prompt)))
+        searches.append(_taken(lambda: [f"qqq {number}" in prompt for number in range(600)]))
+    assert min(costs) < min(searches)
+
+
+def _taken(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
 
 
 @given(st.text(max_size=300), st.text(max_size=300), st.data())

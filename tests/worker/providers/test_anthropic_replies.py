@@ -101,7 +101,12 @@ def test_all_blocks_of_text_are_the_answer() -> None:
 def test_a_reply_in_one_piece_is_read_by_its_blocks() -> None:
     """Also from a host that was asked for a stream."""
     content = [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Be"}, {"type": "text", "text": "so"}]
-    whole = {"type": "message", "content": content, "stop_reason": "end_turn", "usage": {"output_tokens": 2}}
+    whole = {
+        "type": "message",
+        "content": content,
+        "stop_reason": "end_turn",
+        "usage": {"input_tokens": 0, "output_tokens": 2},
+    }
     found = heard(json.dumps(whole, indent=1), "application/json")
     assert (found.text, finish_of(found), found.usage) == ("Beso", "end_turn", Usage(0, 2))
 
@@ -128,10 +133,14 @@ def test_thinking_inside_the_text_is_taken_out() -> None:
 
 
 def test_tokens_come_in_parts_and_caches_are_input() -> None:
-    """The first are known before the end: an attempt that failed after them was billed all the same."""
+    """They are known once the reason is: an attempt that failed after it was billed all the same. Before it the host
+    counts only as far as it has come.
+    """
     start = starting(input_tokens=3, cache_creation_input_tokens=10, cache_read_input_tokens=100, output_tokens=1)
-    broken = heard(events(start, saying("Beca")))
-    assert (broken.end, broken.usage) == (None, Usage(113, 1))
+    assert heard(events(start, saying("Beca"))).usage is None
+    delta, _ = ending(output_tokens=7, input_tokens=None)
+    broken = heard(events(start, saying("Because."), delta))
+    assert (broken.end, broken.usage) == (None, Usage(113, 7))
     whole = heard(events(start, saying("Because."), *ending(output_tokens=7, input_tokens=None)))
     assert whole.end is not None
     assert whole.end.usage == Usage(113, 7)

@@ -14,10 +14,10 @@ from tests.hosts import Host
 from tests.worker.providers.asking import MESSAGES, reply, stage_at
 from worker.failover import judge
 from worker.failover.attempt import Usage
-from worker.failover.provider import Call, Fault, Kind
+from worker.failover.provider import Call
 from worker.failover.request import Image, Request
 from worker.providers.gemini import Gemini
-from worker.providers.replies import words
+from worker.providers.replies import failed
 
 GOOGLE = "https://generativelanguage.googleapis.com"
 PLAIN = {
@@ -135,6 +135,31 @@ def test_a_schema_is_sent_or_told_in_the_prompt() -> None:
     assert told == PLAIN
 
 
+@pytest.mark.parametrize(
+    ("schema", "native"),
+    [
+        ({"oneOf": [SCHEMA, {"type": "null"}]}, True),
+        ({**SCHEMA, "title": "T", "$schema": "https://json-schema.org/draft/2020-12/schema"}, True),
+        (
+            {"type": "object", "properties": {"not": SCHEMA, "if": True}, "additionalProperties": {"type": "string"}},
+            True,
+        ),
+        ({"$ref": "#/$defs/N", "$defs": {"N": SCHEMA}}, True),
+        ({"allOf": [SCHEMA]}, False),
+        ({"type": "array", "items": {"not": SCHEMA}}, False),
+        ({"anyOf": [{"if": SCHEMA, "then": SCHEMA}]}, False),
+        ({"type": "object", "additionalProperties": {"patternProperties": {"a": SCHEMA}}}, False),
+        ({"type": "object", "properties": {"more": {"$ref": "#"}}}, False),
+        ({"$ref": "#/$defs/N", "$defs": {"N": {"properties": {"more": {"$ref": "#/$defs/N"}}}}}, False),
+    ],
+)
+def test_a_schema_that_google_is_known_to_refuse_is_told_in_the_prompt(schema: Mapping[str, Any], native: bool) -> None:
+    """It takes more than a list of keywords says, so only what it does refuse is kept from it."""
+    asked = sent(stage(), response_schema=schema)
+    assert (asked["generationConfig"].get("responseJsonSchema") == schema) is native
+    assert ("systemInstruction" in asked) is not native
+
+
 def test_params_reach_the_configuration_one_by_one() -> None:
     """A request's go on top of the stage's; both spellings of a name are the same field to Google."""
     of = stage(params={"safetySettings": [], "generation_config": {"top_k": 1, "topP": 0.1}})
@@ -186,7 +211,7 @@ def test_a_field_that_is_refused_is_found_by_googles_words(message: str, field: 
     """Never all of the configuration, in which the limit stands."""
     wishes = {"temperature": 0.5, "stop": ("a",), "seed": 1, "reasoning": "low"}
     asked = call(stage(params={"generation_config": {"top_k": 1}}), **wishes)
-    fault = Fault(Kind.STATUS, status=400, words=words(json.dumps({"error": {"code": 400, "message": message}})))
+    fault = failed(400, {}, json.dumps({"error": {"code": 400, "message": message}}), 0.0)
     names = Gemini().optional(asked)
     assert judge.rejected_field(fault, names) == field
     left = Gemini().payload(Call(asked.stage, asked.request, 100, frozenset(names)))

@@ -81,10 +81,13 @@ def test_tokens_that_nobody_counted_are_not_none(usage: object) -> None:
     assert (finish_of(found), found.usage) == ("STOP", None)
 
 
-def test_tokens_are_known_before_the_end() -> None:
-    """An attempt that failed after them was billed all the same."""
+def test_tokens_of_an_answer_that_broke_off_are_not_known() -> None:
+    """A host counts as far as it has come: that is not what the attempt costs."""
     found = read_of(said(text("Beca"), usageMetadata={"promptTokenCount": 3, "candidatesTokenCount": 1}))
-    assert (found.end, found.usage) == (None, Usage(3, 1))
+    assert (found.end, found.usage) == (None, None)
+    thought = {"promptTokenCount": 3, "thoughtsTokenCount": 9}
+    assert read_of(said(finish="MAX_TOKENS", usageMetadata=thought)).usage == Usage(3, 9, 9)
+    assert read_of(said(text("Because."), finish="STOP", usageMetadata={"promptTokenCount": 3})).usage is None
 
 
 @pytest.mark.parametrize("odd", [7, "text", {"a": 1}, [7], [{"content": 7}], [{"content": {"parts": 7}}],

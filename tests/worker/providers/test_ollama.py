@@ -73,8 +73,21 @@ def test_no_reasoning_is_the_least_that_a_model_can_do(model: str, reasoning: st
 
 
 def test_an_answer_is_never_longer_than_the_window() -> None:
-    """The host would take it for endless."""
-    assert sent(stage(num_ctx=512), tokens=2000)["options"] == {"num_ctx": 512, "num_predict": 512}
+    """The host would take it for endless, or drop the prompt's start to go on: what the prompt leaves, at four bytes a
+    token, bounds it. The estimate may be wrong, so a short answer is asked for in any case."""
+
+    def room(text: str, tokens: int = 2000) -> int:
+        asked = sent(stage(num_ctx=512), tokens=tokens, messages=[{"role": "user", "content": text}])
+        assert asked["options"]["num_ctx"] == 512
+        return int(asked["options"]["num_predict"])
+
+    assert room("") == 512
+    assert room("a" * 400) == room("ä" * 200) == 412
+    assert room("a" * 400, tokens=100) == 100
+    assert room("a" * 10_000) == 64
+    assert room("a" * 10_000, tokens=10) == 10
+    told = sent(stage(num_ctx=512, takes=Takes(response_schema=False)), tokens=2000, response_schema=SCHEMA)
+    assert told["options"]["num_predict"] < 500
 
 
 def test_params_reach_the_options_too() -> None:
@@ -102,12 +115,16 @@ def test_options_that_are_none_are_for_the_host_to_refuse(options: object) -> No
 
 def test_only_what_a_call_can_do_without_is_ever_dropped() -> None:
     """A host that complains of `options` would else be asked for an endless answer, in a window of its own choice."""
-    own = {"s": {"model": "m", "stream": True, "options": {"top_k": 1, "num_predict": 5}, "logprobs": True}}
-    asked = call(stage(), temperature=0.5, reasoning="low", params=own)
+    of = stage(params={"model": "m", "format": "json", "options": {"top_k": 1, "num_predict": 5}, "logprobs": True})
+    wishes = {"temperature": 0.5, "seed": 1, "reasoning": "low", "params": {"s": {"options": {"seed": 2, "min_p": 0}}}}
     names = {'think="low"', "options.temperature", "options.top_k", "logprobs"}
-    assert set(Ollama().optional(asked)) == names
-    left = Ollama().payload(call(stage(), dropped=frozenset(names), temperature=0.5, reasoning="low", params=own))
-    assert left == {name: value for name, value in PLAIN.items() if name != "think"}
+    assert set(Ollama().optional(call(of, **wishes))) == names
+    left = Ollama().payload(call(of, dropped=frozenset(names), **wishes))
+    options = {**PLAIN["options"], "seed": 2, "min_p": 0}  # type: ignore[dict-item]
+    assert left == {name: value for name, value in PLAIN.items() if name != "think"} | {
+        "format": "json",
+        "options": options,
+    }
 
 
 def test_a_schema_is_sent_as_the_format_or_told_in_the_prompt() -> None:

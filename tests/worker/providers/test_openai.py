@@ -118,8 +118,9 @@ def test_a_limit_can_be_done_without_in_one_spelling_only() -> None:
         (OPENAI, "gpt-6-astra", {"reasoning_effort": "low"}),
         (OPENAI, "gpt-5", {"reasoning_effort": "minimal"}),
         (OPENAI, "gpt-5-mini-2025-08-07", {"reasoning_effort": "minimal"}),
-        (OPENAI, "gpt-5-pro", {"reasoning_effort": "low"}),
-        (OPENAI, "gpt-5.2-pro", {"reasoning_effort": "low"}),
+        (OPENAI, "gpt-5-pro", {}),
+        (OPENAI, "gpt-5.2-pro", {"reasoning_effort": "medium"}),
+        (OPENAI, "o3-pro", {"reasoning_effort": "low"}),
         (OPENAI, "gpt-5.1-codex-max", {"reasoning_effort": "low"}),
         (OPENAI, "gpt-5.3-codex", {"reasoning_effort": "none"}),
         (OPENAI, "gpt-5.2-chat-latest", {}),
@@ -133,7 +134,8 @@ def test_a_limit_can_be_done_without_in_one_spelling_only() -> None:
         (OTHER, "openai/gpt-oss-120b", {"reasoning_effort": "low"}),
         (OTHER, "Qwen/Qwen3-8B", {"reasoning_effort": "none"}),
         (DEEPSEEK, "deepseek-chat", {"thinking": {"type": "disabled"}}),
-        (OPENROUTER, "openai/gpt-4o", {"reasoning": {"effort": "none"}}),
+        (OPENROUTER, "openai/gpt-4o", {}),
+        (OPENROUTER, "openai/gpt-5.5", {"reasoning": {"effort": "none"}}),
         (GEMINI, "gemini-2.5-flash", {"reasoning_effort": "none"}),
         (GEMINI, "models/gemini-2.5-flash-lite", {"reasoning_effort": "none"}),
         (GEMINI, "gemini-2.5-pro", {"reasoning_effort": "minimal"}),
@@ -148,17 +150,131 @@ def test_no_reasoning_is_the_least_that_a_model_can_do(base_url: str, model: str
 
 
 @pytest.mark.parametrize(
-    ("base_url", "fields"),
+    ("base_url", "model", "fields"),
     [
-        (OPENAI, {"reasoning_effort": "medium"}),
-        (GEMINI, {"reasoning_effort": "medium"}),
-        (OTHER, {"reasoning_effort": "medium"}),
-        (DEEPSEEK, {"thinking": {"type": "enabled"}, "reasoning_effort": "medium"}),
-        (OPENROUTER, {"reasoning": {"effort": "medium"}}),
+        (OPENAI, "gpt-5.1", {"reasoning_effort": "medium"}),
+        (OPENAI, "o4-mini", {"reasoning_effort": "medium"}),
+        (AZURE, "my-deployment", {"reasoning_effort": "medium"}),
+        (GEMINI, "gemini-2.5-pro", {"reasoning_effort": "medium"}),
+        (OTHER, "Qwen/Qwen3-8B", {"reasoning_effort": "medium"}),
+        (DEEPSEEK, "deepseek-chat", {"thinking": {"type": "enabled"}, "reasoning_effort": "medium"}),
+        (OPENROUTER, "anthropic/claude-opus-5", {"reasoning": {"effort": "medium"}}),
     ],
 )
-def test_reasoning_is_asked_for_in_the_hosts_words(base_url: str, fields: Mapping[str, Any]) -> None:
-    assert beside(stage(base_url), reasoning="medium") == fields
+def test_reasoning_is_asked_for_in_the_hosts_words(base_url: str, model: str, fields: Mapping[str, Any]) -> None:
+    assert beside(stage(base_url, model=model), reasoning="medium") == fields
+
+
+@pytest.mark.parametrize(
+    ("base_url", "model"),
+    [
+        (OPENAI, "gpt-4.1"),
+        (OPENAI, "gpt-4o-2024-08-06"),
+        (OPENAI, "ft:gpt-4o-mini-2024-07-18:mine::abc"),
+        (OPENAI, "chatgpt-4o-latest"),
+        (OPENAI, "gpt-3.5-turbo"),
+        (OPENAI, "gpt-5-chat-latest"),
+        (OPENAI, "gpt-5.2-chat-latest"),
+        (OPENAI, "o1-mini"),
+        (AZURE, "gpt-35-turbo"),
+        (AZURE, "Meta-Llama-3.1-70B-Instruct"),
+        (GEMINI, "models/gemini-2.0-flash"),
+        (GEMINI, "gemma-3-27b-it"),
+        (OPENROUTER, "openai/gpt-4o"),
+        (OTHER, "meta-llama/Llama-3.3-70B-Instruct"),
+    ],
+)
+def test_a_model_that_does_not_think_is_never_asked_to(base_url: str, model: str) -> None:
+    """It refuses every effort: each one cost a call, and told a person that the stage had lost a field."""
+    for wanted in ("none", "low", "medium", "high"):
+        assert beside(stage(base_url, model=model), reasoning=wanted) == {}
+
+
+def test_an_effort_that_a_model_lacks_is_not_asked_for() -> None:
+    """The pro models know few of them, and GPT-5's a single one."""
+    for model, known in (("gpt-5-pro", ["high"]), ("gpt-5.4-pro", ["medium", "high"])):
+        of = stage(OPENAI, model=model)
+        found = [beside(of, reasoning=wanted).get("reasoning_effort") for wanted in ("low", "medium", "high")]
+        assert [effort for effort in found if effort] == known
+
+
+ALL = {"temperature": 0.5, "stop": ("a",), "seed": 1}
+
+
+@pytest.mark.parametrize(
+    ("base_url", "model", "reasoning", "sent_too"),
+    [
+        (OPENAI, "gpt-4o", None, {"temperature", "stop", "seed"}),
+        (OPENAI, "gpt-4o", "high", {"temperature", "stop", "seed"}),
+        (OPENAI, "gpt-5-chat-latest", None, {"temperature", "stop", "seed"}),
+        (OPENAI, "gpt-5", None, {"seed"}),
+        (OPENAI, "gpt-5-nano", "none", {"seed"}),
+        (OPENAI, "gpt-5.1", None, {"temperature", "seed"}),
+        (OPENAI, "gpt-5.1", "none", {"temperature", "seed"}),
+        (OPENAI, "gpt-5.1", "low", {"seed"}),
+        (OPENAI, "gpt-5.2-chat-latest", None, {"seed"}),
+        (OPENAI, "gpt-5.5", None, {"seed"}),
+        (OPENAI, "gpt-5.5", "none", {"temperature", "seed"}),
+        (OPENAI, "o1", None, {"stop", "seed"}),
+        (OPENAI, "o3", None, {"seed"}),
+        (AZURE, "o4-mini", None, {"seed"}),
+        (AZURE, "my-deployment", None, {"temperature", "stop", "seed"}),
+        (AZURE, "my-deployment", "low", {"stop", "seed"}),
+        (AZURE, "gpt-oss-120b", None, {"temperature", "stop", "seed"}),
+        (OTHER, "o3", "high", {"temperature", "stop", "seed"}),
+        (OPENROUTER, "openai/o3", None, {"temperature", "stop", "seed"}),
+        (DEEPSEEK, "deepseek-chat", None, {"temperature", "stop"}),
+    ],
+)
+def test_what_a_model_is_known_to_refuse_is_left_out(
+    base_url: str, model: str, reasoning: str | None, sent_too: set[str]
+) -> None:
+    """On OpenAI's and Azure's own hosts: others ignore it. Each field cost a call before."""
+    assert set(sent(stage(base_url, model=model), **ALL, reasoning=reasoning)) & set(ALL) == sent_too
+
+
+def test_what_a_stage_is_set_to_yields_to_what_a_request_asks_for() -> None:
+    """A stage's `top_p` is fine until a request makes its model think; a request's own is its caller's business."""
+    of = stage(OPENAI, model="gpt-5.1", params={"top_p": 0.9, "temperature": 0.1, "user": "u"})
+    plain = sent(of)
+    assert (plain["top_p"], plain["temperature"], plain["user"]) == (0.9, 0.1, "u")
+    assert beside(of, reasoning="low") == {"reasoning_effort": "low"}
+    assert {"top_p", "temperature"}.isdisjoint(sent(of, reasoning="low"))
+    assert {"top_p", "temperature"}.isdisjoint(sent(of, params={"s": {"reasoning_effort": "high"}}))
+    assert sent(of, reasoning="low", params={"s": {"top_p": 0.2}})["top_p"] == 0.2
+    refused = frozenset({'reasoning_effort="low"'})
+    assert sent(of, refused, reasoning="low") == plain
+
+
+def test_a_router_is_told_to_pick_a_host_that_takes_the_schema() -> None:
+    """It would pick any, most of which ignore it; what params say to the router stays, and goes on top."""
+    asked = sent(stage(OPENROUTER), response_schema=STRICT)
+    assert asked["provider"] == {"require_parameters": True}
+    of = stage(OPENROUTER, params={"provider": {"order": ["a"]}})
+    assert sent(of, response_schema=STRICT)["provider"] == {"require_parameters": True, "order": ["a"]}
+    own = {"s": {"provider": {"require_parameters": False}}}
+    assert sent(of, response_schema=STRICT, params=own)["provider"] == {"require_parameters": False}
+    assert sent(of, response_schema=STRICT, params={"s": {"provider": "none"}})["provider"] == "none"
+    assert sent(of)["provider"] == {"order": ["a"]}
+    assert "provider" not in sent(stage(OPENROUTER), response_schema={"anyOf": [STRICT]})
+    assert "provider" not in sent(stage(OPENAI), response_schema=STRICT)
+
+
+def test_a_field_of_the_requests_own_is_no_lesson_about_the_stage() -> None:
+    """What one caller made up was remembered for all: 40 fields that nobody knows cost 41 calls, and a value of 15 kB
+    became a name."""
+    of = stage(params={"top_k": 1, "top_p": 0.1, "user": "u"})
+    own = {"s": {"top_p": 0.2, "reasoning_effort": "x" * 15_000, "seed": 1, **{f"odd{n}": n for n in range(40)}}}
+    names = set(OpenAI().optional(call(of, temperature=0.5, params=own)))
+    assert names == {"temperature", "top_k", "user", "stream_options", "max_tokens"}
+
+
+def test_a_long_value_is_no_part_of_a_name() -> None:
+    """The field alone is remembered then, and still dropped."""
+    of = stage(params={"reasoning": {"effort": "x" * 100}, "thinking": {"type": "on", "budget": 7}})
+    names = OpenAI().optional(call(of))
+    assert {"reasoning", 'thinking={"type":"on"}'} <= set(names)
+    assert sent(of, frozenset({"reasoning", 'thinking={"type":"on"}'})) == PLAIN
 
 
 def test_an_effort_is_given_up_by_its_value() -> None:

@@ -144,10 +144,14 @@ def test_a_choice_with_an_error_is_a_fault() -> None:
 USAGE = {"prompt_tokens": 3, "completion_tokens": 2, "completion_tokens_details": {"reasoning_tokens": 1}}
 
 
-def test_tokens_are_known_before_the_end() -> None:
-    """An attempt that failed after them was billed all the same. Moonshot tells them within the choice."""
-    found = heard(events(delta(content="Beca"), usage=USAGE, done=False))
+def test_tokens_are_known_before_the_end_mark() -> None:
+    """An attempt that failed after them was billed all the same. Moonshot tells them within the choice.
+
+    Before the finish reason a host counts only as far as it has come: that is not what the attempt costs.
+    """
+    found = heard(events(delta(content="Beca"), STOP, usage=USAGE, done=False))
     assert (found.end, found.usage) == (None, Usage(3, 2, 1))
+    assert heard(events(delta(content="Beca"), usage=USAGE, done=False)).usage is None
     whole = heard(events(delta(content="Because."), STOP, usage=USAGE))
     assert whole.end is not None
     assert whole.end.usage == Usage(3, 2, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -39,6 +40,7 @@ def around(schema: Any) -> dict[str, Any]:
         (around({"type": ["object", "null"]}), False),
         (around({"type": "array", "items": {"type": "object"}}), False),
         (around({"type": "array", "items": True}), False),
+        (around({"type": "array", "items": False}), False),
         (around({}), False),
         (around(True), False),
         (around({"type": "string", "minLength": 1}), False),
@@ -66,6 +68,18 @@ def test_a_schema_that_nests_too_deep_is_not_strict() -> None:
     assert closed_schema(deep) is None
 
 
+def test_a_long_chain_of_definitions_takes_no_time() -> None:
+    """It was walked anew for each of its links: one megabyte of them would hold the worker for minutes."""
+    links = 20_000
+    chain: dict[str, Any] = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(links)}
+    chain[f"d{links}"] = INTEGER
+    begun = time.monotonic()
+    assert closed_schema({**around({"$ref": "#/$defs/d0"}), "$defs": chain}) is not None
+    chain[f"d{links}"] = {"$ref": "#/$defs/d0"}
+    assert closed_schema({**around({"$ref": "#/$defs/d0"}), "$defs": chain}) is None
+    assert time.monotonic() - begun < 20
+
+
 @pytest.mark.parametrize(
     ("schema", "closed"),
     [
@@ -80,9 +94,12 @@ def test_a_schema_that_nests_too_deep_is_not_strict() -> None:
         (around({"type": "integer", "minimum": 0}), None),
         (around({"type": "array", "items": INTEGER, "minItems": 2}), None),
         (around({"type": "array", "items": {"not": {}}}), None),
+        (around({"type": "array", "items": False}), None),
         (around({"anyOf": [INTEGER, {"type": "string", "pattern": "a"}]}), None),
         ({**around({"$ref": "#/$defs/N"}), "$defs": {"N": around({"$ref": "#/$defs/N"})}}, None),
         (around({"$ref": "#"}), None),
+        (around({"type": "array", "items": {"$ref": "#/properties/n"}}), None),
+        (around({"anyOf": [INTEGER, {"type": "array", "items": {"$ref": "#/properties/n/anyOf/1"}}]}), None),
         (around(True), None),
         ({**CLOSED, "properties": "none"}, None),
         ({**CLOSED, "anyOf": "none"}, None),

@@ -22,7 +22,7 @@ from tests.worker.providers.raw import STREAMS, Raw, heard, http, saying
 from worker.failover.clocks import Reply, read
 from worker.failover.provider import Call, Fault, Kind
 from worker.failover.request import Request
-from worker.providers.transport import client_arguments, error_body, fault_of, lines
+from worker.providers.transport import client_arguments, error_body, fault_of
 
 
 def kind(found: Reply) -> Kind | None:
@@ -153,15 +153,23 @@ def test_what_is_no_whole_response_is_told_apart(response: bytes, expected: Kind
 def test_a_chunk_that_is_none_ends_the_reply(tail: bytes, stays: bool) -> None:
     """The parser closed the connection and told nobody: the call waited until a clock struck."""
 
-    async def play(writer: asyncio.StreamWriter) -> None:
-        writer.write(CHUNKED + b"1\r\n\n\r\n")
-        await asyncio.sleep(0.1)  # so that the head is read before
-        writer.write(tail)
-        await asyncio.sleep(60 if stays else 0.1)
-
     async def asking() -> Reply:
-        async with Endless(play).serving() as url:
-            return (await struck(stage_at(url, "openai"))).reply
+        seen = asyncio.Event()
+
+        async def play(writer: asyncio.StreamWriter) -> None:
+            writer.write(CHUNKED + b"1\r\n\n\r\n")
+            await seen.wait()
+            writer.write(tail)
+            if stays:
+                await asyncio.Event().wait()
+
+        async def head_is_read(response: httpx.Response) -> None:
+            seen.set()
+
+        async with Endless(play).serving() as url, provider_of("openai") as provider:
+            stage = stage_at(url, "openai")
+            provider._client(stage).event_hooks = {"response": [head_is_read]}
+            return await read(provider, Call(stage, Request(MESSAGES), 100), 30)
 
     assert kind(asyncio.run(asking())) is Kind.UNREADABLE
 
@@ -206,19 +214,6 @@ def test_an_error_is_read_as_far_as_a_person_would() -> None:
     body = _Body(*[b"x" * 16_384] * 100)
     assert asyncio.run(error_body(httpx.Response(500, stream=body))) == "x" * 65_536
     assert body.read == 65_536
-
-
-def test_lines_come_whole_from_any_parts() -> None:
-    """Line ends of either system, in any place; the last line needs none."""
-
-    async def found(*parts: bytes) -> list[str]:
-        return [line async for line in lines(httpx.Response(200, stream=_Body(*parts)))]
-
-    text = "a\r\nb\n\n\r\nc\u2028d\r\n\ne"
-    for size in (1, 2, 3, 5, 100):
-        data = text.encode()
-        parts = [data[start : start + size] for start in range(0, len(data), size)]
-        assert asyncio.run(found(*parts)) == ["a", "b", "", "", "c\u2028d", "", "e"]
 
 
 def test_a_large_request_arrives_whole(host: Host) -> None:

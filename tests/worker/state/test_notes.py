@@ -11,7 +11,17 @@ from tests.worker.state.books import STAGES, Book, RedisBook
 from tests.worker.state.test_contract import ONE, TWO, failed, over, permit, told
 from worker.failover.answer import Status
 from worker.failover.attempt import Attempt, Outcome, Reason
-from worker.failover.state import LOUD_S, REFUSALS, REMEMBERED_S, Lesson, Permit, Settled, Settlement, Visit
+from worker.failover.state import (
+    LOUD_S,
+    MOST_DROPPED,
+    REFUSALS,
+    REMEMBERED_S,
+    Lesson,
+    Permit,
+    Settled,
+    Settlement,
+    Visit,
+)
 
 
 def because(admitted: Permit, reason: Reason) -> Attempt:
@@ -94,6 +104,40 @@ def test_a_field_that_a_stage_does_not_take_is_dropped_at_once_and_for_others(bo
     assert (other.stage, other.dropped) == ("b", frozenset())
     book.settle(other, failed(other))
     assert permit(book.admit(other.visit)).dropped == {"temperature", 'think="low"'}
+
+
+def test_what_may_be_true_of_one_request_is_believed_for_one(book: Book) -> None:
+    """The stage is asked once more, and nobody else leaves the field out."""
+    book.submit("a", "b")
+    first = permit(book.admit(ONE))
+    lesson = Lesson(dropped="stop", believed=False, loud=True)
+    assert book.settled(first, because(first, Reason.UNSUPPORTED), Settlement(lesson=lesson)).view is None
+    again = permit(book.admit(first.visit))
+    assert (again.stage, again.n, again.dropped) == ("a", 2, frozenset())
+
+
+def test_only_so_much_is_remembered_of_a_stage(book: Book) -> None:
+    """Every admit carries it."""
+    for number in range(MOST_DROPPED + 3):
+        teach(book, Lesson(dropped=f"field{number}"), Reason.UNSUPPORTED, job=f"j{number}")
+    book.submit("a")
+    assert permit(book.admit(ONE)).dropped == {f"field{number}" for number in range(MOST_DROPPED)}
+
+
+def test_a_lesson_does_not_prolong_another(book: Book) -> None:
+    """A field was left out for good where the stage had trouble once a day."""
+    teach(book, Lesson(dropped="seed"), Reason.UNSUPPORTED, job="first")
+    if isinstance(book, RedisBook):  # its keys go by the server's own clock
+        began = book.ttl(keys.stage("a"))
+        book.run(book.redis.pexpire(keys.stage("a"), 5_000))
+        teach(book, Lesson(loud=True), Reason.AUTH, job="second")
+        assert 0 < book.ttl(keys.stage("a")) <= 5 < began
+        return
+    book.tick(REMEMBERED_S - 1)
+    teach(book, Lesson(loud=True), Reason.AUTH, job="second")
+    book.tick(2)
+    book.submit("a")
+    assert permit(book.admit(ONE)).dropped == frozenset()
 
 
 def test_what_a_stage_has_taught_is_forgotten_in_a_day(book: Book) -> None:

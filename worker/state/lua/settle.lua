@@ -7,7 +7,7 @@ local answer_ttl, ledger_ttl = tonumber(ARGV[7]), tonumber(ARGV[8])
 local now, unfit, otherwise, stage, reason = now_ms(ARGV[9]), cjson.decode(ARGV[10]), ARGV[11], ARGV[12], ARGV[13]
 local worked, closed_ms, dropped, refused = ARGV[14] == '1', tonumber(ARGV[15]), ARGV[16], ARGV[17]
 local loud, refusals, loud_ms, believed_ms = ARGV[18] == '1', tonumber(ARGV[19]), tonumber(ARGV[20]), tonumber(ARGV[21])
-local id = ARGV[22]
+local id, believed, most = ARGV[22], ARGV[23] == '1', tonumber(ARGV[24])
 
 -- Put a value into a list kept as JSON, once, and say how long the list is.
 local function listed(field, value, most)
@@ -44,14 +44,14 @@ local function learn()
     return false, false
   end
   close()
-  if dropped ~= '' then listed('dropped', dropped) end
+  if dropped ~= '' and believed then listed('dropped', dropped, most) end
   local suspect = refused ~= '' and listed('refused', refused, refusals) >= refusals
   local field = 'loud:' .. reason .. (dropped ~= '' and ' ' .. dropped or '')
   local alarm = (loud or suspect) and tonumber(redis.call('HGET', notes, field) or 0) <= now
   if alarm then redis.call('HSET', notes, field, string.format('%.0f', now + loud_ms)) end
   if dropped ~= '' or refused ~= '' or alarm then
     redis.call('HSET', notes, 'id', id)
-    redis.call('PEXPIRE', notes, believed_ms)
+    if redis.call('PTTL', notes) < 0 then redis.call('PEXPIRE', notes, believed_ms) end
   end
   return alarm, suspect
 end
