@@ -53,7 +53,10 @@ class Table(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _no_switch(cls, value: object, info: ValidationInfo) -> object:
-        if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation is not bool:
+        kind = cls.model_fields[str(info.field_name)].annotation
+        if isinstance(value, bool) and kind is not bool:
+            if isinstance(kind, type) and issubclass(kind, Table):
+                raise ValueError("must be a table")
             raise ValueError("must be a value, not true or false")  # pydantic would read 1 or 0
         return value
 

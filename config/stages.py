@@ -23,6 +23,11 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 NAMES = "a name has small letters, digits, _ and -, and starts with a letter"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VERSION = re.compile(r"[A-Za-z0-9._-]{1,40}")
+_VERSIONS = {
+    "anthropic": (re.compile(r"\d{4}-\d\d-\d\d"), "2023-06-01"),
+    "gemini": (re.compile(r"v\d[a-z0-9]*"), "v1beta"),
+    "openai": (re.compile(r"\d{4}-\d\d-\d\d(-preview)?|v1|preview|latest"), "2024-10-21"),
+}
 _DURATION = re.compile(r"-?(\d+(\.\d+)?(ms|s|m|h))+")
 MAX_REPLY_BYTES = 8_000_000
 """Bytes of one reply that are read where a stage names no other bound."""
@@ -144,9 +149,22 @@ def incomplete(table: StageTable) -> Iterator[tuple[str, str]]:
     if address_of(table.base_url) is None:
         yield "base_url", 'must be an address such as "https://api.example.com/v1"'
         return
+    if (wanted := _wrong_version(table)) is not None:
+        yield "api_version", wanted
     parts = urlsplit(table.base_url)
     if parts.username is not None or parts.query or parts.fragment:
         yield "base_url", "must hold no user, key or query; keys go into the variable of api_key_env"
+
+
+def _wrong_version(table: StageTable) -> str | None:
+    """What to write instead of this `api_version`; a host would call every request wrong."""
+    example = _VERSIONS.get(table.provider)
+    if table.api_version is None:
+        return None
+    if example is None:
+        return f"{table.provider} has no versions; leave it out"
+    sound, like = example
+    return None if sound.fullmatch(table.api_version) else f'must be a version such as "{like}"'
 
 
 def address_of(base_url: str) -> tuple[str, int] | None:

@@ -9,6 +9,7 @@ import os
 import secrets
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 from config.settings import Settings
@@ -18,7 +19,7 @@ from staffel_wire.catalogue import Catalogue, Offer, Plan
 from staffel_wire.images import media_type
 from staffel_wire.request import parse
 from staffel_wire.scripts import source
-from worker.failover.attempt import Attempt
+from worker.failover.attempt import Attempt, Reason
 from worker.failover.chain import End, Engine, Stop
 from worker.failover.provider import Provider
 from worker.failover.request import Image, Request
@@ -241,7 +242,20 @@ def alarm_line(job: str, attempt: Attempt) -> str:
     """What a person on duty must know of a stage that will not get better by itself."""
     status = f" {attempt.status}" if attempt.status not in {None, 200} else ""
     said = f": {attempt.detail}" if attempt.detail else ""
-    return f"stage {attempt.stage} ({attempt.model}) needs a look: {attempt.reason}{status}{said} (job {job})"
+    key = f"{_LOOK_AT[attempt.reason]}; " if attempt.reason in _LOOK_AT else ""
+    return f"stage {attempt.stage} ({attempt.model}) needs a look: {attempt.reason}{status}{said} ({key}job {job})"
+
+
+_LOOK_AT: Mapping[Reason | None, str] = MappingProxyType(
+    {
+        Reason.AUTH: "api_key_env",
+        Reason.MODEL_MISSING: "model",
+        Reason.MISROUTED: "base_url, api_version",
+        Reason.UNSUPPORTED: "a field is left out for a day; takes or params may leave it out for good",
+        Reason.BAD_REQUEST: "it called so many requests in a row wrong that others are asked instead",
+    }
+)
+"""Where a person should look, by the key of the stage's table."""
 
 
 def log_attempt(job: str, attempt: Attempt) -> None:

@@ -29,6 +29,9 @@ def command(job: str, as_json: bool) -> None:  # noqa: FBT001 - click
     took = f"{shown['duration_s']:.1f} s, of which {shown['queued_s']:.1f} s in queues"
     click.echo(plain(f"{job}: {line(shown)}; {took}"))
     Console(width=None if Console().is_terminal else 120).print(table(shown["attempts"]))
+    for row in shown["attempts"]:
+        if row["detail"]:
+            click.echo(plain(f"{row['n']} {row['stage']} said: {row['detail']}"))
     if shown["text"]:
         click.echo(plain(shown["text"]).strip())
 

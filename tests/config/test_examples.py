@@ -110,3 +110,13 @@ def test_what_a_stage_takes_is_all_but_what_the_file_takes_away() -> None:
     table = StageTable(provider="anthropic", takes={"temperature": False}, api_version=date(2026, 10, 21))  # type: ignore[arg-type]
     assert (table.takes.temperature, table.takes.images, table.takes.response_schema) == (False, True, True)
     assert (table.api_version, table.stream, table.max_reply_bytes) == ("2026-10-21", True, 8_000_000)
+
+
+@pytest.mark.parametrize(
+    ("provider", "version"), [("anthropic", "2026-10-21"), ("gemini", "v1"), ("openai", "2025-01-01-preview")]
+)
+def test_a_version_of_the_providers_is_taken(read: Callable[..., Read], provider: str, version: str) -> None:
+    """It goes to the host as it is."""
+    stage = f'provider = "{provider}"\nbase_url = "https://h/v1"\nmodel = "m"\napi_version = "{version}"'
+    found = read(f'[stages.a]\n{stage}\n[chains.default]\nstages = ["a"]')
+    assert found.stages["a"].api_version == version

@@ -136,7 +136,7 @@ def test_a_keep_alive_that_ollama_would_refuse_is_refused_at_start(problems: Pro
         (f"[stages.a]\nprovider = 'bedrock'\n{CHAIN}", "stages.a.provider", KINDS),
         (f"[stages.a]\nprovider = ['openai']\n{CHAIN}", "stages.a.provider", KINDS),
         (f"{STAGE}[chains.a]\nstages = ['a']", "chains.a", "a stage has this name too; give the chain another"),
-        (f"{STAGE}takes = true\n{CHAIN}", "stages.a.takes", "must be a value, not true or false"),
+        (f"{STAGE}takes = true\n{CHAIN}", "stages.a.takes", "must be a table"),
         (f"{STAGE}takes.sed = true\n{CHAIN}", "stages.a.takes.sed", "is no key here; did you mean seed?"),
         (f"{STAGE}takes.seed = 3\n{CHAIN}", "stages.a.takes.seed", "must be true or false"),
         (f"{STAGE}max_reply_bytes = 10\n{CHAIN}", "stages.a.max_reply_bytes", "must be greater than or equal to 1000"),
@@ -159,6 +159,22 @@ def test_a_base_url_that_is_no_address_is_told(problems: Problems, url: str) -> 
     """A port out of range passed at first and came up as a traceback where the address was used."""
     found = problems(OPENAI.replace("https://api.example.com/v1", url) + CHAIN)
     assert found == {"stages.a.base_url": 'must be an address such as "https://api.example.com/v1"'}
+
+
+@pytest.mark.parametrize(
+    ("provider", "version", "sentence"),
+    [
+        ("anthropic", "v1beta", 'must be a version such as "2023-06-01"'),
+        ("gemini", "2023-06-01", 'must be a version such as "v1beta"'),
+        ("openai", "newest", 'must be a version such as "2024-10-21"'),
+        ("ollama", "v1", "ollama has no versions; leave it out"),
+    ],
+)  # fmt: skip
+def test_a_version_is_one_of_the_providers(problems: Problems, provider: str, version: str, sentence: str) -> None:
+    """A host calls every request wrong for another one, and the walk would stop at each."""
+    text = OPENAI.replace("'openai'", f"'{provider}'").replace('"openai"', f'"{provider}"')
+    found = problems(f"{text}api_version = '{version}'\n{CHAIN}")
+    assert found == {"stages.a.api_version": sentence}
 
 
 @pytest.mark.parametrize("url", ["https://u:p@h/v1", "https://key@h/v1", "https://h/v1?key=k", "https://h/v1#k"])

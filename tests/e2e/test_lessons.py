@@ -27,10 +27,21 @@ def test_a_key_that_is_refused_is_one_line_and_one_event(
     eventually(lambda: [event for event in recorded.all if event["type"] == "stage-alarm"], "the event has come")
     events = [event for event in recorded.all if event.get("stage") == "locked"]
     assert [(e["type"], e["reason"], e["status"]) for e in events] == [("stage-alarm", "auth", 401)]
-    assert events[0]["detail"] == "Incorrect API key provided."
+    assert events[0]["detail"] == "The scripted host says 401."
     lines = [line for line in workers[0].logs().splitlines() if "ERROR" in line and "locked" in line]
     assert len(lines) == 1
-    assert "stage locked (model-of-locked) needs a look: auth 401: Incorrect API key provided. (job " in lines[0]
+    assert (
+        "stage locked (model-of-locked) needs a look: auth 401: The scripted host says 401. (api_key_env; job "
+        in lines[0]
+    )
+
+
+def test_what_a_host_said_is_shown_to_a_person(
+    celery_setup: CeleryTestSetup, house: House, client: SyncClient, prompt: str
+) -> None:
+    """The reason's one word is not all that they need."""
+    shown = house.staffel("show", client.ask(prompt, chain="locked-first").job)
+    assert "1 locked said: The scripted host says 401.\n" in shown.out
 
 
 def test_a_stage_that_asks_for_an_hour_is_left_alone(

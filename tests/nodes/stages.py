@@ -34,7 +34,7 @@ STAGES: Mapping[str, Played] = MappingProxyType(
         "broken": Played("openai", "status:500"),
         "throttled": Played("openai", "status:429"),
         "strict": Played("openai", "status:400"),
-        "locked": Played("openai", "status:401:message=Incorrect API key provided."),
+        "locked": Played("openai", "status:401"),
         "busy": Played("openai", "status:429:retry-after=3600"),
         "modern": Played(
             "openai", "status:400:code=unsupported_parameter:message=temperature is not supported,ok:echo"

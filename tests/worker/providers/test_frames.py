@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -219,8 +220,9 @@ def test_no_part_of_a_body_is_read_again_and_again(body: str) -> None:
     assert kind(body) is Kind.UNREADABLE
 
 
-def test_other_work_has_its_turn_in_a_body_of_nothing() -> None:
-    """A million empty objects in one part kept every clock from striking until all were read."""
+@pytest.mark.parametrize("body", [b"[" + b"{}," * 20_000 + b"{}]", b"{}" * 20_000 + b"{", b"data: " + b"{}" * 20_000])
+def test_other_work_has_its_turn_in_a_body_of_nothing(body: bytes) -> None:
+    """A million empty objects in one part kept every clock from striking until all were read; at its end, for 26 s."""
 
     async def turns() -> int:
         seen = 0
@@ -232,8 +234,9 @@ def test_other_work_has_its_turn_in_a_body_of_nothing() -> None:
                 seen += 1
 
         other = asyncio.ensure_future(beside())
-        async for _ in frames(httpx.Response(200, stream=_Torn(b"[" + b"{}," * 20_000 + b"{}]", 1 << 20))):
-            pass
+        with suppress(Fault):
+            async for _ in frames(httpx.Response(200, stream=_Torn(body, 1 << 20))):
+                pass
         other.cancel()
         return seen
 

@@ -161,3 +161,17 @@ def test_a_reply_that_says_it_is_not_packed_is_read(protocol: str) -> None:
     response = http(saying(protocol, "Because."), STREAMS[protocol], headers="Content-Encoding: identity\r\n")
     (found,), _ = heard(protocol, response)
     assert answer(found)[0] == "Because."
+
+
+@pytest.mark.parametrize("parts", ["[{}]", '[{"index":1}]'])
+def test_a_list_that_no_answer_has_is_unreadable(parts: str) -> None:
+    """Eight megabytes of empty parts kept all other calls of the worker waiting for ten seconds."""
+    many = f"[{','.join([parts[1:-1]] * 10_001)}]"
+    bodies = {
+        "openai": [f'{{"choices":{many}}}', f'{{"choices":[{{"delta":{{"content":{many}}}}}]}}'],
+        "anthropic": [f'{{"type":"message","content":{many}}}'],
+        "gemini": [f'{{"candidates":{many}}}', f'{{"candidates":[{{"content":{{"parts":{many}}}}}]}}'],
+    }
+    for protocol, told in bodies.items():
+        found, _ = heard(protocol, *[http(body, "application/json") for body in told])
+        assert [reply.fault and reply.fault.kind for reply in found] == [Kind.UNREADABLE] * len(told), protocol
