@@ -7,8 +7,8 @@ import unicodedata
 from worker.failover import schema
 from worker.failover.attempt import Reason, Usage
 from worker.failover.degenerate import is_degenerate
-from worker.failover.judge import FaultClass, Verdict
 from worker.failover.provider import Call, End
+from worker.failover.verdict import FaultClass, Verdict
 
 # The hosts' words for why they stopped, in lower case. Sources: the API references and SDKs of OpenAI, Anthropic,
 # Google, Mistral, Cohere, DeepSeek, OpenRouter, Ollama and text-generation-inference. A word in none of these sets is

@@ -14,10 +14,10 @@ from worker.failover.attempt import Attempt, Outcome, Reason, Usage
 from worker.failover.clocks import Reply
 from worker.failover.deadline import allowed
 from worker.failover.detail import detail
-from worker.failover.judge import FaultClass, Verdict
 from worker.failover.provider import Call, Fault, Kind, Provider
 from worker.failover.request import Request
 from worker.failover.state import Lesson, Permit, Settlement
+from worker.failover.verdict import Counts, FaultClass, Verdict
 
 _REFUSALS_FROM = 300
 """HTTP: everything below says that something was done."""
@@ -123,8 +123,8 @@ def _answered(case: Judged) -> Settlement:
 
 def _failed(case: Judged, verdict: Verdict, field: str) -> Settlement:
     lesson = _lesson(case, verdict)
-    if field:
-        return Settlement(lesson=replace(lesson, dropped=field))
+    if field and case.reply.fault is not None:
+        return Settlement(lesson=replace(lesson, dropped=field, believed=judge.holds_always(case.reply.fault)))
     if not verdict.consequences.goes_on:
         return Settlement(Status.REFUSED, otherwise=_end(case), lesson=replace(lesson, refused=mark(case.call.request)))
     return Settlement(_end(case), lesson=lesson)
@@ -133,7 +133,7 @@ def _failed(case: Judged, verdict: Verdict, field: str) -> Settlement:
 def _lesson(case: Judged, verdict: Verdict) -> Lesson:
     fault = case.reply.fault
     counts = verdict.consequences.counts
-    closes = counts in {judge.Counts.THROTTLE, judge.Counts.OUTAGE, judge.Counts.PERMANENT}
+    closes = counts in {Counts.THROTTLE, Counts.OUTAGE, Counts.PERMANENT}
     closed = fault.retry_after_s if fault is not None and closes else None
     return Lesson(closed_s=closed or 0.0, loud=verdict.consequences.loud)
 

@@ -8,7 +8,7 @@ holds what nobody else writes: a host may repeat the prompt, and a prompt may ho
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -18,7 +18,7 @@ from worker.failover.provider import Fault, Kind
 from worker.failover.verdict import FaultClass, Verdict
 
 LONG_S = 600.0
-"""Who asks to wait for longer has no limit by the minute: a day's, or a month's, is used up."""
+"""A Gemini host that asks to wait for longer means no limit by the minute: a day's, or a month's, is used up."""
 
 _ANY_WAIT = -1.0
 _WRONG = frozenset({400, 422})
@@ -27,28 +27,26 @@ _ANSWERED = frozenset({Kind.STATUS, Kind.IN_STREAM})
 
 STATED: Mapping[str, int] = MappingProxyType(
     {
-        **dict.fromkeys(("invalid_request_error", "invalid_argument", "bad_request", "badrequesterror"), 400),
-        **dict.fromkeys(("invalid_request", "validation_error", "out_of_range"), 400),
-        **dict.fromkeys(("authentication_error", "unauthenticated", "authenticationerror", "unauthorized"), 401),
-        **dict.fromkeys(("permission_error", "permission_denied", "permissiondeniederror", "forbidden"), 403),
-        **dict.fromkeys(("not_found_error", "not_found", "notfounderror"), 404),
-        **dict.fromkeys(("conflict_error", "conflict", "aborted"), 409),
-        "request_too_large": 413,
-        **dict.fromkeys(("resource_exhausted", "too_many_requests", "ratelimiterror"), 429),
-        "cancelled": 499,
-        **dict.fromkeys(("api_error", "internal", "server_error", "internal_error", "internal_server_error"), 500),
-        **dict.fromkeys(("timeout_error", "deadline_exceeded"), 504),
+        **dict.fromkeys(("invalid_request_error", "invalid_argument"), 400),
+        **dict.fromkeys(("permission_error", "permission_denied"), 403),
+        **dict.fromkeys(("not_found_error", "not_found"), 404),
+        "resource_exhausted": 429,
     }
 )
-"""The HTTP status that a word stands for, for an error that comes in a stream and so has none of its own."""
+"""The HTTP status that a word stands for, for an error that comes in a stream and so has none of its own.
+
+Only words that no rule knows as a code, and no 500: that is what an error is that says nothing.
+"""
+
+_LIMITED = re.compile(rf"{sentences.THROTTLED_CODES}|{sentences.OVERLOADED_CODES}|RESOURCE_EXHAUSTED", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
     """What a fault must be to get this verdict; a field that is not set asks for nothing.
 
-    `statuses` are compared with `status_of`. Of `codes` (one of them, as a whole) and `text` (searched) one is enough.
-    `beyond_s`: the host asks for a longer pause than this.
+    `statuses` are compared with `status_of`. Of `codes` (one of them or the status, as a whole) and `text` (searched)
+    one is enough. `beyond_s`: the host asks for a longer pause than this.
     """
 
     verdict: Verdict
@@ -75,7 +73,7 @@ class Rule:
         said = fault.words
         if self.codes is None and self.text is None:
             return True
-        if self.codes is not None and any(self.codes.fullmatch(code[:_MOST]) for code in said.codes):
+        if self.codes is not None and any(map(self.codes.fullmatch, _codes_of(fault))):
             return True
         return self.text is not None and not said.html and self.text.search(said.text[:_MOST]) is not None
 
@@ -94,6 +92,16 @@ def status_of(fault: Fault) -> int | None:
     if status is None and number is None:
         return max((STATED[code.lower()] for code in fault.words.codes if code.lower() in STATED), default=None)
     return number if status is None else status
+
+
+def _codes_of(fault: Fault) -> Iterator[str]:
+    yield from (code[:_MOST] for code in fault.words.codes)
+    yield str(status_of(fault))
+
+
+def is_limit(fault: Fault) -> bool:
+    """Whether the host says by a status or a code that it has no room: a time in its text is then one to come back."""
+    return any(map(_LIMITED.fullmatch, _codes_of(fault)))
 
 
 def _rule(
@@ -141,34 +149,29 @@ RULES: tuple[Rule, ...] = (
     # What this stage cannot do for this request.
     _rule(Reason.TOO_LONG, FaultClass.NO_FIT, codes=sentences.TOO_LONG_CODES, text=sentences.TOO_LONG),
     _rule(Reason.FILTERED, FaultClass.NO_FIT, codes=sentences.FILTERED_CODES, text=sentences.FILTERED),
-    _rule(Reason.FILTERED, FaultClass.NO_FIT, 403, text=r"\b(?:moderation|guardrails?|flagged)\b"),
-    _rule(Reason.CAPABILITY, FaultClass.NO_FIT, codes="invalid_json_schema", text=sentences.INCAPABLE),
-    # The stage's own settings.
+    _rule(Reason.FILTERED, FaultClass.NO_FIT, 403, text=r"\bguardrail"),
+    _rule(Reason.CAPABILITY, FaultClass.NO_FIT, codes=sentences.INCAPABLE_CODES, text=sentences.INCAPABLE),
+    _rule(Reason.MALFORMED, FaultClass.BAD_OUTPUT, codes=sentences.SPOILED_CODES),
+    # The stage's own settings; LM Studio says with a 400 that a model died.
     _rule(Reason.MODEL_MISSING, FaultClass.PERMANENT, codes=sentences.NO_MODEL_CODES, text=sentences.NO_MODEL,
           formed=True),
+    _rule(Reason.SERVER_ERROR, FaultClass.TRANSIENT, *_WRONG, 404, text=sentences.BROKEN),
     _rule(Reason.AUTH, FaultClass.PERMANENT, 403),
-    _rule(Reason.MISROUTED, FaultClass.PERMANENT, 404, codes="unknown_url", text=sentences.NO_PLACE),
-    _rule(
-        Reason.MODEL_MISSING, FaultClass.PERMANENT, 404, 410,
-        codes="not_found_error|not_?found|NotFoundError", text=r"(?<![/\w])models?\b", formed=True,
-    ),
+    _rule(Reason.MODEL_MISSING, FaultClass.PERMANENT, 404, 410, text=r"(?<![/\w])models?\b", formed=True),
     _rule(Reason.MISROUTED, FaultClass.PERMANENT, range(400), 404, 405, 406, 407, 410, 415, 501, 505),
+    _rule(Reason.MISROUTED, FaultClass.PERMANENT, codes=sentences.MISROUTED_CODES, text=sentences.MISROUTED),
     _rule(Reason.UNSUPPORTED, FaultClass.REJECTED, codes=sentences.REJECTED_CODES, text=sentences.REJECTED),
-    _rule(Reason.BAD_REQUEST, FaultClass.CALLER, *_WRONG, formed=True),
     _rule(Reason.TOO_LONG, FaultClass.NO_FIT, 413, 414, 431),
     # Limits: a day's is none that a pause helps against.
     _rule(Reason.QUOTA, FaultClass.PERMANENT, 429, codes=r"\w*PerDay\S*|quotaValue=0", text=r"\blimit: 0(?![.\d])"),
     _rule(Reason.QUOTA, FaultClass.PERMANENT, 429, codes="RESOURCE_EXHAUSTED", beyond_s=LONG_S),
-    _rule(Reason.QUOTA, FaultClass.PERMANENT, 429, protocol="gemini", beyond_s=LONG_S),
     _rule(Reason.THROTTLED, FaultClass.THROTTLED, codes=sentences.THROTTLED_CODES, text=sentences.THROTTLED),
-    _rule(Reason.THROTTLED, FaultClass.THROTTLED, 429),
-    _rule(Reason.SERVER_ERROR, FaultClass.TRANSIENT, 408, 409, 425, 499),
     _rule(Reason.FILTERED, FaultClass.NO_FIT, 451),
     # Capacity: no limit of ours, but a host that says when it wants to be asked again is taken at its word.
     _rule(Reason.OVERLOADED, FaultClass.THROTTLED, codes=sentences.OVERLOADED_CODES, beyond_s=_ANY_WAIT),
     _rule(Reason.OVERLOADED, FaultClass.TRANSIENT, codes=sentences.OVERLOADED_CODES),
-    _rule(Reason.OVERLOADED, FaultClass.THROTTLED, 503, 529, beyond_s=_ANY_WAIT),
-    _rule(Reason.OVERLOADED, FaultClass.TRANSIENT, 503, 529),
+    # What is left of an error that says something is the caller's.
+    _rule(Reason.BAD_REQUEST, FaultClass.CALLER, *_WRONG, formed=True),
     # Ollama's own: it answers 500 where the request is wrong, and where it has stopped a model that repeats itself.
     _rule(Reason.BAD_REQUEST, FaultClass.CALLER, protocol="ollama", text=sentences.OLLAMA_WRONG, formed=True),
     _rule(Reason.DEGENERATE, FaultClass.BAD_OUTPUT, text=r"^prediction aborted, token repeat limit reached"),

@@ -1,126 +1,128 @@
 """The words and sentences by which hosts say what is wrong: patterns for the fault table.
 
-`_CODES` are compared with a whole code, the others are searched in the text. `^` is the start of one message of the
-body: there, behind the name of an exception, a host speaks for itself; further on it may repeat the prompt.
+`_CODES` are compared with a whole code or the status, the others are searched in the text. `^` is the start of one
+message of the body: there a host speaks for itself; further on it may repeat the prompt.
 """
 
 from __future__ import annotations
 
-_START = (
-    r"^(?:[\w.]{0,80}(?:Error|Exception)\b[: -]{1,3}|Invalid JSON payload received\. |Bad request: |Invalid request: "
-    r"|Error code: \d{3} - \{'error': \{'message': [\"']"
-    r"|Failed to deserialize the JSON body into the target type: |Unable to submit request because (?:the )?)*"
+START = (
+    r"^(?:[\w.]{0,80}(?:Error|Exception)\b[: -]{1,3}|Invalid JSON payload received\. |Invalid (?:request|parameter): "
+    r"|Error code: \d{3} - |/[\w/.-]{0,80}completions: |<\d{3}> [\w.]{1,80}: |\[address=[^\]]{1,80}\] "
+    r"|b?[\"']?\{ ?(?:[\"']\w{1,40}[\"']: ?(?:[\"'][\w ]{0,60}[\"']|\w{1,40}|\{),? ?){0,8}"
+    r"[\"'](?:message|error)[\"']: ?[\"']"
+    r"|Malformed input request: |Unable to submit request because "
+    r"|Failed to deserialize the JSON body into the target type: )*"
 )
-_NAME = r"[\"'`]?[\w.\[\]-]{1,80}[\"'`]?"
+"""The start of a message, with what gateways and libraries put in front of a host's own sentence."""
+
+NAME = r"(?:[\w.$\[\]-]{1,80}|[\"'`][\w.$\[\]-]{1,80}[\"'`])"
+MODEL = r"(?:[\w./:@-]{1,200}|[\"'`][\w./:@-]{1,200}[\"'`])"
+LIBRARY = r"(?:[\w.]{0,80}\.)?"
+"""What stands before the name of an exception, where a gateway passes one on: `litellm.`; no part of the name."""
+
+HOSTS_OWN = r"(?:[^:\n\"'`]|'s(?= )|[\"'`][\w.$\[\]-]{1,80}[\"'`]){0,160}?"
+"""What stands between a start and a phrase: no colon and, names aside, no quotes, as there are around a prompt."""
 
 NO_MONEY_CODES = (
-    r"insufficient_(?:quota|balance|credits?|funds)|credit_balance_\w+|billing_\w+|account_deactivated"
-    r"|(?:\w+_)?(?:spend|usage)_limit_(?:exceeded|reached)|linked_organization_\w+|organization_on_hold"
-    r"|exceeded_current_quota_error|Arrearage"
+    r"insufficient_(?:quota|balance|credits?|funds)|credit_balance_\w+|\w*billing_\w+|\w*(?:spend|usage)_limit_\w+"
+    r"|account_deactivated|organization_on_hold|exceeded_current_quota_error|Arrearage|budget_exceeded|blocked_api_access"
 )
 NO_MONEY = (
-    rf"{_START}(?:You have reached your specified (?:\w+ )?API usage limits|Your credit balance is too low"
-    r"|Insufficient Balance\b)"
+    rf"{START}(?:You have reached your specified (?:\w+ )?API usage limits|Your credit balance is too low"
+    r"|Insufficient Balance\b|Budget has been exceeded\b|"
+    rf"{LIBRARY}BudgetExceededError\b|{HOSTS_OWN}\b(?:used all \w+ credits|spending (?:cap|limit))\b)"
 )
 
 NO_ACCESS_CODES = (
-    r"API_KEY_\w+|invalid_api_key|ACCESS_TOKEN_\w+|SERVICE_DISABLED|CONSUMER_\w+|USER_PROJECT_DENIED"
-    r"|FAILED_PRECONDITION|authentication_error|UNAUTHENTICATED|unsupported_country_region_territory"
+    r"\w*api_key\w*|\w*authentication_error|UNAUTHENTICATED|FAILED_PRECONDITION|organization_restricted"
+    r"|model_terms_required"
 )
-NO_ACCESS = rf"{_START}(?:API key (?:not valid|expired|not found)|Incorrect API key provided)\b"
+NO_ACCESS = (
+    rf"{START}(?:(?:\w+ )?API key\b|{LIBRARY}AuthenticationError\b|Authentication (?:error|fail)"
+    r"|Unable to authenticate\b"
+    r"|\w+ (?:organization|account|project) (?:is|has been) (?:\w+ )?(?:disabled|restricted|suspended)\b)"
+)
 
-TOO_LONG_CODES = (
-    r"context_length_exceeded|exceed_context_size_error|model_context_window_exceeded|string_above_max_length"
-    r"|tokens_limit_reached|request_too_large|prompt_too_long"
-)
+TOO_LONG_CODES = r"\w*context_(?:length|size|window)_\w+|string_above_max_length|\w+_too_large"
 TOO_LONG = (
-    rf"{_START}(?:(?:your |the )?(?:prompt|input) is too long\b|prompt contains \d+ tokens"
-    r"|(?:This|The|That) (?:model|endpoint)(?:'s)? maximum (?:context|prompt) length is \d"
-    r"|input length and [\"'`]?max_tokens[\"'`]? exceed context limit"
-    r"|(?:the )?request (?:\(\d+ tokens\) )?exceeds the available context size"
-    r"|(?:the )?input token count .{0,40}?(?:exceeds the maximum number of tokens|but (?:the )?model only supports)"
-    r"|the (?:prompt|input) is longer than the context length|the input length exceeds the context length"
-    r"|The (?:decoder )?(?:prompt|input) \([^)]{1,60}\) is (?:too long|longer than)"
-    r"|You passed \d+ input tokens|Requested token count exceeds"
-    rf"|{_NAME}(?: or {_NAME})? is too large: \d"
-    r"|Request too large for |Request payload size exceeds the limit|Input is too long for requested model"
-    r"|Range of input length should be |Your request exceeded model token limit|too many tokens: "
-    rf"|(?:{_NAME}: )?image exceeds \d+ MB maximum"
-    r"|Input validation error: [\"'`]inputs[\"'`] tokens \+ )"
+    rf"{START}(?:{HOSTS_OWN}\b(?:too long\b|too large\b|has too many tokens\b|too many tokens: |input token count\b"
+    r"|model token limit\b"
+    r"|(?:context|prompt|input|model|sequence) (?:length|size|window)\b|payload size\b|max_seq_len\b"
+    r"|exceeds? (?:the )?max(?:imum)? (?:\w+ )?tokens\b)"
+    rf"|{LIBRARY}ContextWindowExceededError\b|The long context beta\b|max_(?:\w+_)?tokens must be at least 1, got -"
+    rf"|{NAME}: image exceeds \d|Input validation error: `inputs` (?:tokens|must have less))"
 )
 
 FILTERED_CODES = (
-    r"content_?filter|content_policy_violation|ResponsibleAIPolicyViolation|moderation(?:_blocked)?"
-    r"|data_?inspection_?failed|cyber_policy_violation"
+    r"content_?filter\w*|\w*policy_?violation|moderation\w*|data_?inspection_?failed|\w*SensitiveContent\S*"
 )
 FILTERED = (
-    rf"{_START}(?:(?:Invalid prompt: )?your prompt was flagged as potentially violating our usage policy"
-    r"|The response was filtered due to|Your request was rejected (?:as a result of|by) our safety system"
-    r"|Output blocked by content filtering policy|Content Exists Risk|Input data may contain inappropriate content"
-    r"|The prompt could not be submitted\. This prompt contains)"
+    rf"{START}(?:(?:Invalid prompt: )?your prompt was flagged\b|The response was filtered\b"
+    r"|Your request was rejected as a result of our safety system|Output blocked by content filtering policy"
+    r"|Content Exists Risk|The prompt could not be submitted"
+    rf"|{LIBRARY}ContentPolicyViolationError\b|{HOSTS_OWN}\bmay contain sensitive information\b)"
 )
 
+INCAPABLE_CODES = r"invalid_json_schema|\w+_(?:above|below)_(?:max|min)\w*"
 INCAPABLE = (
-    rf"{_START}(?:No endpoints found (?:that|which) |\S{{1,200}} does not support (?:chat|insert|completion)\b"
+    rf"{START}(?:No endpoints found that |{MODEL} does not support chat\b"
     r"|This model does not support assistant message prefill|Developer instruction is not enabled for "
     r"|Invalid schema for response_format|output_(?:config\.)?format\.schema\b|The specified schema produces a "
-    r"|Invalid content type\. image_url is only supported by|At most 0 image|\S{1,200} is not a multimodal model"
-    r"|image input is not supported|this model (?:is missing data required for|does not support) image"
-    r"|max_tokens: \d+ > \d+, which is the maximum allowed)"
+    rf"|{HOSTS_OWN}[\"']?\bgeneration_?config\.response_?(?:json_?)?schema\b"
+    r"|Invalid content type\. image_url is only supported by|At most 0 image"
+    rf"|{MODEL} is not a multimodal model|image input is not supported|this model is missing data required for image"
+    rf"|{NAME}: (?:unknown variant `(?:image_url|json_schema)`|data did not match any variant of untagged enum "
+    r"|invalid type: sequence, expected a string)"
+    r"|max_tokens: \d+ > \d+, which is the maximum allowed|Failed to parse grammar\b|it has a maxOutputTokens value of "
+    r"|[\"'`]?max_(?:\w+_)?tokens[\"'`:]{0,2} (?:\w+ ){1,2}be less than or equal to )"
 )
 
 NO_MODEL_CODES = (
-    r"model_not_found|model_decommissioned|model_(?:not_available|deprecated|archived|not_supported)|invalid_model"
-    r"|unknown_model|deployment_?not_?found"
+    r"model_(?:not_\w+|decommissioned)|(?:invalid|unknown)_model|deployment_?not_?found|OperationNotSupported"
 )
 NO_MODEL = (
-    rf"{_START}(?:model is required\b|invalid model name\b|Invalid model: |Model Not Exist\b|No endpoints? found for "
-    rf"|The (?:requested )?model {_NAME} (?:does not exist|was not found|has been)|model {_NAME} not found"
-    r"|\S{1,200} is not a valid model ID)"
+    rf"{START}(?:model is required\b|invalid model name\b|Invalid model: |Model Not Exist\b|No endpoints? found for "
+    rf"|(?:The )?(?:requested )?model (?:{MODEL} )?(?:does not exist|not found|has been|is not supported)"
+    rf"|(?:The )?(?:\w+ )?model identifier is invalid\b|Invocation of model ID\b|{LIBRARY}NotFoundError\b"
+    r"|No such model\b|No models? loaded\b|Model unloaded\b"
+    rf"|{MODEL} is not a valid model ID)"
 )
 
-REJECTED_CODES = (
-    r"unsupported_(?:parameter|value)|unknown_parameter|unrecognized_(?:parameter|argument)|extra_forbidden"
-    r"|value_error\.extra"
+MISROUTED_CODES = r"\w*api_?version\w*"
+MISROUTED = (
+    rf"{START}(?:anthropic-[\w-]{{1,80}}: |API version not supported\b|Please configure \w+ Gateway\b"
+    rf"|{HOSTS_OWN}[\"'`]?\w{{1,40}}-[\w-]{{1,80}}[\"'`]? header\b"
+    rf"|Streaming is required\b|{HOSTS_OWN}\b(?:only supports? stream|non-streaming call))"
 )
-_SUBJECT = (
-    r"(?:(?:the|parameter|property|argument|field|option|thinking|think|reasoning|effort|level|budget|mode|value|type"
-    rf"|adaptive|extended|structured|json) ){{0,5}}(?!models?\b){_NAME}(?:,? (?:and|or) {_NAME})?(?: of type {_NAME})?"
-)
-_FORBIDDEN = (
-    r"(?:is|are) (?:not (?:yet |currently )?(?:supported|enabled|permitted|allowed)|no longer supported|unsupported"
-    r"|deprecated|only (?:supported|enabled))\b"
-)
+
+REJECTED_CODES = r"unsupported_(?:parameter|value)|unknown_parameter"
 REJECTED = (
-    rf"{_START}(?:(?:Unknown|Unsupported|Unrecognized|Unexpected) (?:request |keyword )?"
-    r"(?:parameter|argument|field|name|property|key|option|value)s?\b(?: supplied)?:? [\"'`\w]"
-    rf"|(?:{_NAME}(?:: | -> |, )){{0,6}}Extra (?:inputs|fields) (?:are )?not permitted"
-    r"|\[\{'type': 'extra_forbidden'"
-    rf"|(?:Invalid parameter: )?{_SUBJECT} {_FORBIDDEN}"
-    r"|(?:[^:\n\"'`]|[\"'`][\w.\[\]-]{1,60}[\"'`]){1,80}? (?:is|are) not supported (?:for|with|by|on) (?:this|the) "
-    r"(?:\S{1,40} )?model"
-    r"|\S{1,200} does not support (?:thinking|tools|vision)\b"
-    rf"|{_NAME} does not support {_NAME} with this model"
-    r"|(?:(?:the|this|your|selected) )*model(?: \S{1,80})? (?:does not|doesn't|do not) (?:support|accept|allow) "
-    rf"|Argument not supported on this model|{_NAME} and {_NAME} cannot (?:both )?be (?:specified|set|used)"
-    r"|You can only set (?:only )?one of thinking"
-    r"|(?:the )?(?:thinking[ _]?(?:budget|level|config)|budget \S{1,20} is invalid)\b"
-    r"|thinking (?:cannot|can not|can't) be (?:disabled|turned off)|reasoning is (?:mandatory|required)\b"
-    r"|[\"'`]?(?:thinking\.(?:type|disabled|adaptive|between_tools)|output_config\.effort|reasoning[_.]effort)\b"
-    r"|Invalid value: [\"'`](?:none|minimal|low|medium|high|xhigh|max)[\"'`]\. Supported values are"
-    rf"|(?:{_NAME}: )?unknown field\b|This response_format type is unavailable)"
+    rf"{START}(?:(?:{NAME}: )?(?:Unknown|Unsupported|Unrecognized) (?:request )?"
+    r"(?:parameter|argument|field|name|key|value)"
+    rf"|(?:{NAME}: )?Extra (?:inputs|fields) (?:are )?not permitted|\[\{{'type': 'extra_forbidden'"
+    rf"|(?:#[\w/]{{0,80}}: )?extraneous key\b|{NAME}: property {NAME} is unsupported\b"
+    rf"|(?:{NAME} ){{1,6}}?(?:unsupported|deprecated|(?:not|no longer|only) "
+    r"(?:\w+ )?(?:supported|enabled|permitted|allowed))\b"
+    rf"|(?:[\w-]+ ){{0,3}}?{MODEL} does not support\b"
+    rf"|{NAME} and {NAME} cannot both be\b|You can only set (?:only )?one of "
+    r"|(?:the )?(?:thinking )?budget \S{1,20} is invalid\b|reasoning is mandatory\b"
+    rf"|[\"'`]?(?:thinking[\w.]*|output_config\.effort|reasoning_effort)(?:: |[\"'`]? must be )"
+    rf"|{NAME} may only be set\b"
+    r"|Invalid value: [\"'`]\w{1,20}[\"'`]\. Supported values are.{0,80}?[\"'`]high[\"'`]"
+    r"|This response_format type is unavailable)"
 )
 
-THROTTLED_CODES = (
-    r"rate_limit_(?:error|exceeded|reached)|slow_down|ramp_limit_exceeded|too_?many_?requests|throttl(?:ed|ing)\w*"
-)
-THROTTLED = r"^server busy, please try again\.\s+maximum pending requests exceeded"
+THROTTLED_CODES = r"\w*rate_?limit\w*|slow_down|too_?many_?requests|throttl\S*|429"
+THROTTLED = rf"{START}(?:server busy, please try again\.\s+maximum pending|{LIBRARY}RateLimitError\b)"
 
-OVERLOADED_CODES = (
-    r"overloaded(?:_error)?|(?:server|provider|engine|model)_(?:is_)?overloaded(?:_error)?|UNAVAILABLE"
-    r"|service_?unavailable(?:_?error)?"
+OVERLOADED_CODES = r"\w*overloaded\w*|\w*unavailable\w*|503|529"
+
+BROKEN = (
+    rf"{START}(?:The model has crashed\b|Failed to load model\b"
+    rf"|{LIBRARY}(?:InternalServer|APIConnection)Error\b)"
 )
+
+SPOILED_CODES = r"json_validate_failed|tool_use_failed|output_parse_failed"
 
 OLLAMA_WRONG = r"^(?:invalid format\b|option \"[^\"]{1,80}\" must be of type )"
-
-NO_PLACE = r"^(?:Invalid URL\b|(?:404 page |Resource |Page )?not found\.?$)"

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 from worker.failover.provider import Fault, Kind, Words
-from worker.providers.retry_after import MAX_RETRY_AFTER_S, of_field, of_headers, of_text, retry_after
-
-__all__ = ["MAX_RETRY_AFTER_S", "failed", "retry_after", "said", "words", "words_of"]
+from worker.failover.rules import is_limit
+from worker.providers.retry_after import of_field, of_headers, of_text
 
 _MOST = 2000
 _DEEPEST = 8
@@ -25,33 +24,30 @@ _CODES = (
 )
 _TEXTS = ("error", "message", "msg", "detail", "details", "raw", "description", "error_description", "title")
 _INNER = (*_TEXTS, "errors", "innererror", "inner_error", "innerError", "violations", "fieldViolations", "metadata")
+_NO_FIELD = re.compile(r"None|\w+_error")
+"""What LiteLLM and Cerebras write where others give no `param`."""
 _DELAYS = ("retryDelay", "retry_after", "retry_after_seconds")
 _NUMBERS = ("code", "status", "status_code", "statusCode")
 
 
 def failed(status: int, headers: Mapping[str, str], body: str, now: float) -> Fault:
-    """The fault that a reply with an error status is; `now` in epoch seconds, for a Retry-After that is a date."""
+    """The fault that a reply with an error status is; `now` in epoch seconds, for a Retry-After that is a date.
+
+    What the body says is found in an object of any protocol or gateway, also as JSON in a text, or is any text.
+    """
     heard = _heard(body)
+    fault = Fault(Kind.STATUS, status=status, words=heard.words)
     after = of_headers(headers, now)
-    return Fault(
-        Kind.STATUS, status=status, words=heard.words, retry_after_s=heard.pause_s() if after is None else after
-    )
+    fault.retry_after_s = heard.pause_s(fault) if after is None else after
+    return fault
 
 
 def said(found: object) -> Fault:
     """The fault that an error inside an answer is: what it holds, parsed or as a text."""
     heard = _heard(found)
-    return Fault(Kind.IN_STREAM, words=heard.words, retry_after_s=heard.pause_s())
-
-
-def words(body: str) -> Words:
-    """What an error body says: an object of any protocol or gateway, also as JSON in a text, or any text."""
-    return _heard(body).words
-
-
-def words_of(found: object) -> Words:
-    """What a parsed error says, whatever its shape."""
-    return _heard(found).words
+    fault = Fault(Kind.IN_STREAM, words=heard.words)
+    fault.retry_after_s = heard.pause_s(fault)
+    return fault
 
 
 class _Heard:
@@ -72,10 +68,13 @@ class _Heard:
         formed = self.formed and (bool(self.codes or text) or self.number is not None)
         return Words(tuple(self.codes[:_WIDEST]), text, self.param, self.number, formed, self.html)
 
-    def pause_s(self) -> float | None:
-        """Seconds until the host wants to be asked again, as its body says."""
+    def pause_s(self, fault: Fault) -> float | None:
+        """Seconds until the host wants to be asked again, as its body says.
+
+        A sentence is believed of a host without room alone: a repeated prompt may say "try again in 23 hours" as well.
+        """
         asked = of_field(self.delay)
-        return of_text(" ".join(self.texts)) if asked is None else asked
+        return of_text(" ".join(self.texts)) if asked is None and is_limit(fault) else asked
 
     def hear(self, found: object, depth: int = 0) -> None:
         if depth > _DEEPEST or len(self.texts) > _WIDEST:
@@ -160,7 +159,8 @@ def _codes(found: Mapping[str, object]) -> Iterator[str]:
         yield told
     if "0" in (found.get("quotaValue"), found.get("quota_limit_value")):
         yield "quotaValue=0"
-    if "flagged_input" in found or "reasons" in found:  # OpenRouter's moderation; what it flagged is the prompt
+    # OpenRouter's moderation (what it flagged is the prompt) and Zhipu's.
+    if not found.keys().isdisjoint(("flagged_input", "reasons", "contentFilter")):
         yield "moderation"
 
 
@@ -172,7 +172,7 @@ def _number(value: object) -> int | None:
 
 
 def _param(found: Mapping[str, object]) -> str:
-    if isinstance(param := found.get("param") or found.get("field"), str):
+    if isinstance(param := found.get("param") or found.get("field"), str) and not _NO_FIELD.fullmatch(param):
         return param[:200]
     return _path(found.get("loc"))
 

@@ -11,9 +11,9 @@ from config.stages import Stage
 from tests.worker.failover.walks import QUESTION
 from worker.failover.accept import is_blank, is_cut_short, of_reply
 from worker.failover.attempt import Reason, Usage
-from worker.failover.judge import FaultClass
 from worker.failover.provider import Call, End
 from worker.failover.request import Request
+from worker.failover.verdict import FaultClass
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 LOOP = "the " * 200

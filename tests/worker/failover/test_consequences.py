@@ -14,7 +14,7 @@ from worker.failover.answer import Status
 from worker.failover.attempt import Attempt, Outcome, Reason
 from worker.failover.clocks import Reply
 from worker.failover.outcome import Judged, _verdict
-from worker.failover.provider import Call, Chunk, End, Fault, Kind, Piece
+from worker.failover.provider import Call, Chunk, End, Fault, Kind, Piece, Words
 from worker.failover.request import Request
 from worker.failover.state import GOES_ON, REFUSALS, Permit, Settled, Settlement, Visit
 from worker.failover.verdict import FaultClass, Verdict
@@ -87,6 +87,28 @@ def test_a_walk_drops_a_field_once_even_if_all_others_forget_it() -> None:
         return await bench.walk()
 
     assert run(walking()).told == [("a", "failed", "unsupported"), ("a", "answered", None)]
+
+
+def test_what_holds_under_a_condition_teaches_nothing_about_others() -> None:
+    """One caller's reasoning took the temperature from all callers for a day."""
+    text = "'temperature' is not supported when reasoning effort is not none"
+
+    class Conditional(Scripted):
+        async def stream(self, call: Call) -> AsyncIterator[Chunk]:
+            if "temperature" not in call.dropped:
+                call.sending()
+                raise Fault(Kind.STATUS, status=400, words=Words(("unsupported_parameter",), text, formed=True))
+            async for chunk in super().stream(call):
+                yield chunk
+
+    async def walking() -> list[Walked]:
+        bench = Bench([stage("a")], provider=Conditional())
+        for job in ("one", "two"):
+            bench.submit(job=job, temperature=0.2)
+        return [await bench.walk(job=job) for job in ("one", "two")]
+
+    for found in run(walking()):
+        assert found.told == [("a", "failed", "unsupported"), ("a", "answered", None)]
 
 
 def test_a_mistake_of_ours_in_judging_costs_an_attempt() -> None:

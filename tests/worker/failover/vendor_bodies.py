@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tests.worker.failover.vendor_words import CLASSES, CODES, SENTENCES
 from worker.failover.attempt import Reason
-from worker.failover.judge import FaultClass
+from worker.failover.provider import Fault, Kind
+from worker.failover.verdict import FaultClass
+from worker.providers.replies import failed, said
 
 
 def openai(message: str, code: str | None = None, kind: str | None = "invalid_request_error", param: Any = None) -> str:
@@ -78,19 +81,15 @@ TABLE: list[tuple[str, int, str, Reason, FaultClass]] = [
         )
     ),
     ("anthropic", 402, anthropic("billing_error", "pay"), Reason.QUOTA, P),
-    *(
-        ("anthropic", 400, anthropic("invalid_request_error", message), Reason.QUOTA, P)
-        for message in (
-            "You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00 UTC.",
-            "You have reached your specified workspace API usage limits. You will regain access on 2026-12-01.",
-            "Your credit balance is too low to access the Anthropic API.",
-        )
-    ),
     ("openai", 402, openai("Insufficient Balance", "invalid_request_error", "unknown_error"), Reason.QUOTA, P),
     ("openai", 402, router(402, "Insufficient credits"), Reason.QUOTA, P),
     ("openai", 402, router(402, "wait", limit_source="openrouter_in_flight_budget"), Reason.THROTTLED, H),
     ("gemini", 402, gemini(402, "RESOURCE_EXHAUSTED", "prepaid credit is empty"), Reason.QUOTA, P),
     ("openai", 402, "", Reason.QUOTA, P),
+    ("openai", 429, '{"code":"Some resource has been exhausted","error":"Your team x has either used all available '
+     'credits or reached its monthly spending limit. To continue, please purchase more."}', Reason.QUOTA, P),
+    ("gemini", 429, gemini(429, "RESOURCE_EXHAUSTED", "Your project has exceeded its monthly spending cap. Please go to"
+                           " AI Studio."), Reason.QUOTA, P),
     # Keys and permissions
     ("gemini", 400, gemini(400, "INVALID_ARGUMENT", "API key not valid.", info("API_KEY_INVALID")), Reason.AUTH, P),
     ("openai", 400, gemini(400, "INVALID_ARGUMENT", "API key expired. Please renew it."), Reason.AUTH, P),
@@ -127,8 +126,11 @@ TABLE: list[tuple[str, int, str, Reason, FaultClass]] = [
     ("openai", 404, openai("Invalid URL (POST /v1/models/chat)"), Reason.MISROUTED, P),
     ("openai", 404, '{"detail":"Not Found"}', Reason.MISROUTED, P),
     ("anthropic", 404, anthropic("not_found_error", "Not Found"), Reason.MISROUTED, P),
-    *(("openai", status, "", Reason.MISROUTED, P) for status in (204, 202, 301, 302, 307, 405, 406, 415, 501, 505)),
+    *(("openai", status, "", Reason.MISROUTED, P)
+      for status in (204, 202, 301, 302, 307, 405, 406, 407, 410, 415, 501, 505)),
     ("openai", 302, router(400, "x"), Reason.MISROUTED, P),
+    *(("openai", status, openai('Failed to load model "x". Error: no memory'), Reason.SERVER_ERROR, T)
+      for status in (400, 404, 422)),
     # Too long
     ("openai", 400, openai("This model's maximum context length is 8192 tokens.", "context_length_exceeded", param=
                            "messages"), Reason.TOO_LONG, N),
@@ -150,17 +152,6 @@ TABLE: list[tuple[str, int, str, Reason, FaultClass]] = [
      Reason.TOO_LONG, N),
     ("openai", 429, openai("Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 40000.",
                            "rate_limit_exceeded", "tokens"), Reason.TOO_LONG, N),
-    *(
-        ("openai", 400, openai(message), Reason.TOO_LONG, N)
-        for message in (
-            "This endpoint's maximum context length is 32768 tokens. However, you requested about 50000 tokens.",
-            "litellm.BadRequestError: AnthropicException - prompt is too long: 215000 tokens > 200000 maximum",
-            "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
-            "'max_tokens' or 'max_completion_tokens' is too large: 9000. This model's maximum context length is 4096.",
-            "The input (5000 tokens) is longer than the model's context length (4096 tokens).",
-            "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum: 6000000 bytes > 5242880 bytes",
-        )
-    ),
     *(("anthropic", status, PAGE, Reason.TOO_LONG, N) for status in (413, 414, 431)),
     ("anthropic", 413, anthropic("request_too_large", "Request exceeds the maximum size"), Reason.TOO_LONG, N),
     # Content
@@ -170,40 +161,14 @@ TABLE: list[tuple[str, int, str, Reason, FaultClass]] = [
                            "invalid_prompt"), Reason.FILTERED, N),
     ("openai", 400, openai("Invalid prompt: messages must not be empty", "invalid_prompt"), Reason.BAD_REQUEST, C),
     ("openai", 451, "", Reason.FILTERED, N),
+    ("openai", 400, '{"contentFilter": [{"level": 1, "role": "user"}], "error": {"code": "1301", "message": "no"}}',
+     Reason.FILTERED, N),
     # Parameters
     *(
         ("openai", 400, openai(message, code, param=param), Reason.UNSUPPORTED, R)
         for message, code, param in (
             ("Unsupported parameter: 'stop' is not supported with this model.", "unsupported_parameter", "stop"),
-            ("Unsupported value: 'seed' does not support 2 with this model.", "unsupported_value", "seed"),
-            ("Unknown parameter: 'x'.", "unknown_parameter", "x"),
-            ("Unrecognized request argument supplied: seed", None, None),
-            ("Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model.", "", ""),
             ("Invalid value: 'none'. Supported values are: 'low' and 'high'.", "invalid_value", "reasoning_effort"),
-            ("property 'seed' is unsupported", None, None),
-            ("Model grok-4 does not support parameter presencePenalty.", None, None),
-            ("Failed to deserialize the JSON body into the target type: unknown field `seed`", None, None),
-        )
-    ),
-    *(
-        ("anthropic", 400, anthropic("invalid_request_error", message), Reason.UNSUPPORTED, R)
-        for message in (
-            "temperature: Extra inputs are not permitted",
-            "`temperature` is deprecated for this model.",
-            '"thinking.type.disabled" is not supported for this model. Use "thinking.type.between_tools".',
-            "`temperature` and `top_p` cannot both be specified for this model. Please use only one.",
-            "This model does not support the effort parameter.",
-        )
-    ),
-    *(
-        ("gemini", 400, gemini(400, "INVALID_ARGUMENT", message), Reason.UNSUPPORTED, R)
-        for message in (
-            "Invalid JSON payload received. Unknown name \"seed\" at 'generation_config': Cannot find field.",
-            "Thinking level MINIMAL is not supported for this model.",
-            "The thinking budget 0 is invalid. Please choose a value between 128 and 32768.",
-            "Budget 0 is invalid. This model only works in thinking mode.",
-            "Penalty is not enabled for this model",
-            "You can only set only one of thinking budget and thinking level.",
         )
     ),
     ("openai", 422, json.dumps(PYDANTIC), Reason.UNSUPPORTED, R),
@@ -226,12 +191,14 @@ TABLE: list[tuple[str, int, str, Reason, FaultClass]] = [
     # Limits and capacity
     ("gemini", 429, gemini(429, "RESOURCE_EXHAUSTED", "Quota exceeded", quota(PER_DAY), delay("46s")), Reason.QUOTA, P),
     ("gemini", 429, gemini(429, "RESOURCE_EXHAUSTED", LIMIT_ZERO, quota(PER_MINUTE), delay("46s")), Reason.QUOTA, P),
+    ("gemini", 429, gemini(429, "RESOURCE_EXHAUSTED", "no", quota(PER_MINUTE, "0"), delay("46s")), Reason.QUOTA, P),
     ("openai", 429, gemini(429, "RESOURCE_EXHAUSTED", "Please retry in 10h17m5.7s."), Reason.QUOTA, P),
     ("gemini", 429, gemini(429, "RESOURCE_EXHAUSTED", "no", delay("601s")), Reason.QUOTA, P),
     ("gemini", 429, gemini(429, "RESOURCE_EXHAUSTED", "no", quota(PER_MINUTE), delay("46s")), Reason.THROTTLED, H),
     ("openai", 429, openai("Rate limit reached. Please try again in 20ms.", "rate_limit_exceeded", "requests"),
      Reason.THROTTLED, H),
-    ("openai", 429, "", Reason.THROTTLED, H),
+    *(("openai", 429, body, Reason.THROTTLED, H)
+      for body in ("", '{"message": "Too many tokens, please wait before trying again."}')),
     ("openai", 429, PAGE, Reason.THROTTLED, H),
     ("openai", 429, router(400, "x"), Reason.THROTTLED, H),
     ("anthropic", 429, anthropic("rate_limit_error", "slow", "ramp_limit_exceeded"), Reason.THROTTLED, H),
@@ -268,4 +235,66 @@ TABLE: list[tuple[str, int, str, Reason, FaultClass]] = [
     ("ollama", 500, ollama("prediction aborted, token repeat limit reached"), Reason.DEGENERATE, B),
     *(("openai", status, body, Reason.SERVER_ERROR, T) for status in (400, 422)
       for body in ("", PAGE, "Bad Request", "{", "{}", "[]", '{"foo": "bar"}', "null", '{"error": {}}')),
+    *(
+        ("openai", 400, openai("no", code), reason, CLASSES[reason])
+        for reason, codes in CODES.items()
+        for code in codes.split()
+    ),
+    *(
+        ("openai", 400, openai(sentence), reason, CLASSES[reason])
+        for reason, sentences in SENTENCES.items()
+        for sentence in sentences
+    ),
 ]  # fmt: skip
+
+STREAMED: list[tuple[str, Reason, FaultClass]] = [
+    (anthropic("overloaded_error", "Overloaded"), Reason.OVERLOADED, T),
+    (anthropic("api_error", "Internal server error"), Reason.SERVER_ERROR, T),
+    (anthropic("rate_limit_error", "slow"), Reason.THROTTLED, H),
+    (anthropic("invalid_request_error", "messages: too few"), Reason.BAD_REQUEST, C),
+    (anthropic("authentication_error", "no"), Reason.AUTH, P),
+    (anthropic("permission_error", "no"), Reason.AUTH, P),
+    (anthropic("not_found_error", "model: x"), Reason.MODEL_MISSING, P),
+    (anthropic("request_too_large", "no"), Reason.TOO_LONG, N),
+    (openai("gone", "insufficient_quota", "insufficient_quota"), Reason.QUOTA, P),
+    (openai("slow", "rate_limit_exceeded", "tokens"), Reason.THROTTLED, H),
+    (openai("The server had an error", None, "server_error"), Reason.SERVER_ERROR, T),
+    (router(400, "wrong"), Reason.BAD_REQUEST, C),
+    (router(429, "slow"), Reason.THROTTLED, H),
+    (router(402, "pay"), Reason.QUOTA, P),
+    (router(502, "Provider returned error"), Reason.SERVER_ERROR, T),
+    (router(503, "no provider"), Reason.OVERLOADED, T),
+    (json.dumps({"error": {"message": "Token limit exceeded", "code": "stream_error"}}), Reason.SERVER_ERROR, T),
+    (ollama("an error was encountered while running the model: unexpected EOF"), Reason.SERVER_ERROR, T),
+    (ollama(LLAMA), Reason.TOO_LONG, N),
+    (gemini(503, "UNAVAILABLE", "busy"), Reason.OVERLOADED, T),
+    (json.dumps({"error": {"status": "INVALID_ARGUMENT", "message": "no"}}), Reason.BAD_REQUEST, C),
+    (json.dumps({"error": {"status": "RESOURCE_EXHAUSTED", "message": "no"}}), Reason.THROTTLED, H),
+    ("boom", Reason.SERVER_ERROR, T),
+    ("", Reason.SERVER_ERROR, T),
+    (PAGE, Reason.SERVER_ERROR, T),
+    *((openai("no", code, None), Reason.THROTTLED, H) for code in ("too_many_requests", "Throttling.RateQuota")),
+    (json.dumps({"error": {"status": "PERMISSION_DENIED", "message": "no"}}), Reason.AUTH, P),
+    (json.dumps({"error": {"status": "UNAVAILABLE", "message": "no"}}), Reason.OVERLOADED, T),
+    (json.dumps({"error": {"status": "UNAUTHENTICATED", "message": "no"}}), Reason.AUTH, P),
+    (json.dumps({"error": {"status": "NOT_FOUND", "message": "models/x is not found"}}), Reason.MODEL_MISSING, P),
+]
+"""Errors in a stream, which has no status of its own."""
+
+COME_BACK: list[tuple[int, str, Reason, FaultClass]] = [
+    (503, "", Reason.OVERLOADED, H),
+    (529, anthropic("overloaded_error", "Overloaded"), Reason.OVERLOADED, H),
+    (402, router(402, "wait for calls under way"), Reason.THROTTLED, H),
+    (402, openai("no", "insufficient_quota"), Reason.QUOTA, P),
+    (429, openai("no", "rate_limit_exceeded"), Reason.THROTTLED, H),
+    (500, "", Reason.SERVER_ERROR, T),
+]
+"""Errors of hosts that say in the head when to come back."""
+
+ANSWERS: list[tuple[Fault, str]] = [
+    *((failed(status, {}, body, 0.0), protocol) for protocol, status, body, *_ in TABLE),
+    *((said(body), "openai") for body, *_ in STREAMED),
+    *((failed(status, {"retry-after": "3600"}, body, 0.0), "openai") for status, body, *_ in COME_BACK),
+    *((Fault(kind), "openai") for kind in Kind),
+]
+"""All of them, as the judge gets them, and the protocol each is spoken in."""

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.failover.provider import Kind, Words
-from worker.providers.replies import MAX_RETRY_AFTER_S, failed, retry_after, said, words, words_of
+from worker.providers.replies import failed, said
+from worker.providers.retry_after import MAX_RETRY_AFTER_S, retry_after
 
 NOW = 1_700_000_000.0
 """2023-11-14T22:13:20Z, a Tuesday."""
@@ -56,6 +57,10 @@ def told(message: str = "no", **more: Any) -> str:
     return json.dumps({"error": {"message": message, **more}})
 
 
+ASKED = "Please try again in 23 hours"
+ODD: list[object] = ["-3s", "NaN", "soon", None, True, [], {}, 1e999, -1, 10**400]
+
+
 def delayed(delay: object) -> str:
     return told(details=[{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}])
 
@@ -72,7 +77,7 @@ def delayed(delay: object) -> str:
         ({}, delayed("999999s"), MAX_RETRY_AFTER_S),
         ({}, delayed("0s"), 0),
         ({}, delayed(46), 46),
-        *(({}, delayed(odd), None) for odd in ("-3s", "NaN", "soon", None, True, [], {}, 1e999, -1, 10**400)),
+        *(({}, delayed(odd), None) for odd in ODD),
         ({}, told(metadata={"retry_after_seconds": 12}), 12),
         ({}, told("Rate limit reached. Please try again in 20ms. Visit x"), 0.02),
         ({}, told("Please try again in 6m0s."), 360),
@@ -94,9 +99,35 @@ def test_a_host_may_ask_for_a_pause_in_many_spellings(
     headers: dict[str, str], body: str, seconds: float | None
 ) -> None:
     """The head in milliseconds, the head, a field of the body, a sentence in it; in this order."""
-    assert failed(429, headers, body, NOW).retry_after_s == (seconds if seconds is None else pytest.approx(seconds))
-    if not headers:
-        assert said(body).retry_after_s == failed(429, {}, body, NOW).retry_after_s
+    expected = seconds if seconds is None else pytest.approx(seconds)
+    assert failed(429, headers, body, NOW).retry_after_s == expected
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "believed"),
+    [
+        *((status, told(ASKED), status in {429, 503, 529}) for status in (400, 402, 408, 429, 500, 502, 503, 504, 529)),
+        (429, ASKED, True),
+        (500, ASKED, False),
+        (502, told(ASKED, code=429), True),
+        (500, told(ASKED, code="rate_limit_exceeded"), True),
+        (500, told(ASKED, type="overloaded_error"), True),
+        (400, told(ASKED, status="RESOURCE_EXHAUSTED"), True),
+        (None, told(ASKED), False),
+        (None, told(ASKED, code=503), True),
+        (None, told(ASKED, type="rate_limit_error"), True),
+        (None, told(ASKED, status="RESOURCE_EXHAUSTED"), True),
+        (None, told(ASKED, type="invalid_request_error"), False),
+    ],
+)
+def test_a_sentence_about_trying_again_is_believed_of_a_host_without_room(
+    status: int | None, body: str, believed: bool
+) -> None:
+    """Any other may repeat a prompt that says so. A head and a field are no prompt; in a stream, there is no status."""
+    fault = said(body) if status is None else failed(status, {}, body, NOW)
+    assert fault.retry_after_s == (23 * 3600 if believed else None)
+    assert failed(status or 500, {"retry-after": "7"}, body, NOW).retry_after_s == 7
+    assert said({"error": [json.loads(delayed("46s")), ASKED]}).retry_after_s == 46
 
 
 @pytest.mark.parametrize(
@@ -104,6 +135,7 @@ def test_a_host_may_ask_for_a_pause_in_many_spellings(
     [
         (told(code="c", type="t"), Words(("c", "t"), "no", formed=True)),
         (told(code=None, type="t", param="p"), Words(("t",), "no", "p", formed=True)),
+        *((told(param=no), Words((), "no", formed=True)) for no in ("None", "validation_error")),
         (told(code=400), Words((), "no", number=400, formed=True)),
         (told(code="429"), Words((), "no", number=429, formed=True)),
         (told(code=1113), Words(("1113",), "no", formed=True)),
@@ -151,13 +183,13 @@ def test_a_host_may_ask_for_a_pause_in_many_spellings(
 )  # fmt: skip
 def test_what_an_error_says_is_found_in_any_shape(body: str, expected: Words) -> None:
     """Each of these comes from some vendor or gateway."""
-    assert words(body) == expected
+    assert said(body).words == expected
 
 
 @pytest.mark.parametrize("nested", ["[" * 100_000, '{"error":' * 100_000, "{" * 5000])
 def test_a_body_that_is_nested_beyond_all_measure_is_text(nested: str) -> None:
     """It ended in a RecursionError, which became a reply that nobody could read."""
-    assert words(nested) == Words(text=nested[:2000])
+    assert said(nested).words == Words(text=nested[:2000])
 
 
 def test_an_error_deep_inside_itself_is_read_to_a_depth() -> None:
@@ -165,8 +197,8 @@ def test_an_error_deep_inside_itself_is_read_to_a_depth() -> None:
     deep: Any = {"message": "no"}
     for _ in range(900):
         deep = {"error": deep}
-    assert words_of(deep) == Words()
-    assert words_of({"error": {"error": {"error": {"message": "no"}}}}).text == "no"
+    assert said(deep).words == Words()
+    assert said({"error": {"error": {"error": {"message": "no"}}}}).words.text == "no"
 
 
 _JSON = st.recursive(
@@ -188,9 +220,9 @@ _JSON = st.recursive(
 @given(_JSON)
 def test_no_json_makes_the_reader_raise(found: Any) -> None:
     """An error in the reading of an error would be told as a reply that nobody could read."""
-    for heard in (words_of(found), said(found).words):
-        assert len(heard.text) <= 2000
-        assert heard.number is None or 400 <= heard.number < 600
+    heard = said(found).words
+    assert len(heard.text) <= 2000
+    assert heard.number is None or 400 <= heard.number < 600
 
 
 @given(st.text(), st.text(max_size=40), st.integers(100, 999))
