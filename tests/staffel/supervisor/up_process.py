@@ -88,6 +88,11 @@ class Place:
         return not (self.state / "redis.json").exists() and embedded.find(self.state) is None
 
 
+def _as_from_a_terminal() -> None:
+    """Whoever runs the tests under nohup has told every process to be deaf to SIGHUP."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 class Up:
     """The process and the lines it has written; leaving the context ends it and what it started, however it was."""
 
@@ -96,6 +101,7 @@ class Up:
         self.process = subprocess.Popen(
             [STAFFEL, "up", *arguments], env={**place.environ, **(variables or {})}, cwd=place.config.parent,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+            preexec_fn=_as_from_a_terminal,
         )  # fmt: skip
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
