@@ -88,9 +88,12 @@ class Place:
         return not (self.state / "redis.json").exists() and embedded.find(self.state) is None
 
 
-def _as_from_a_terminal() -> None:
-    """Whoever runs the tests under nohup has told every process to be deaf to SIGHUP."""
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+_AS_FROM_A_TERMINAL = """\
+import os, signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+"""Whoever runs the tests under nohup has told every process to be deaf to SIGHUP."""
 
 
 class Up:
@@ -99,9 +102,9 @@ class Up:
     def __init__(self, place: Place, *arguments: str, variables: Mapping[str, str] | None = None) -> None:
         self.place, self._seen = place, list[str]()
         self.process = subprocess.Popen(
-            [STAFFEL, "up", *arguments], env={**place.environ, **(variables or {})}, cwd=place.config.parent,
+            [sys.executable, "-c", _AS_FROM_A_TERMINAL, STAFFEL, "up", *arguments],
+            env={**place.environ, **(variables or {})}, cwd=place.config.parent,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-            preexec_fn=_as_from_a_terminal,
         )  # fmt: skip
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
