@@ -72,7 +72,7 @@ unreadable       garbage, shape               200 and a web page; `garbage`: hal
 big              mb=20, line                  an answer of so many megabytes; `line` puts it into one chunk
 gzip             as short, mb=, garbage       an answer that is compressed though nobody asked; `mb` megabytes of
                                               text in a small body; `garbage` says it is compressed and it is not
-long-header      as ok, kb=128                an answer below a header of so many kilobytes
+long-header      as ok, kb=1024                an answer below a header of so many kilobytes
 
 A call that does not stream gets the same as one JSON body; where the behaviour never ends, an unfinished one.
 """

@@ -160,7 +160,7 @@ async def gzip(call: Exchange) -> None:
 
 
 async def long_header(call: Exchange) -> None:
-    call.headers["X-Long"] = "x" * int(call.step.number("kb", 128) * _KILOBYTE)
+    call.headers["X-Long"] = "x" * int(call.step.number("kb", 1024) * _KILOBYTE)
     await _answer(call, said(call))
 
 
