@@ -62,11 +62,12 @@ def detail(text: str, stage: Stage, request: Request) -> str | None:
         return None
     line = _without_key(_one_line(text[: 2 * _READ])[:_READ], stage.api_key.get_secret_value() if stage.api_key else "")
     line = _without_address(line, stage)
-    prompt = list(_prompt(request))
-    if not line or sum(map(len, prompt)) > _LONGEST_PROMPT:
+    texts = list(_prompt(request))
+    if not line or sum(map(len, texts)) > _LONGEST_PROMPT:
         return None
-    line = _without_runs(_without_short(line, request), _folded("\n".join(prompt)), _PROMPT_RUN)
-    line = _without_letters(line, "\n".join(prompt), _PROMPT_RUN)
+    prompt = "\n".join(texts)
+    line = _without_runs(_without_short(line, request), _folded(prompt), _PROMPT_RUN)
+    line = _without_letters(line, prompt, _PROMPT_RUN)
     line = _RUNS_OF_GONE.sub(_GONE, line).strip()
     if not any(char.isalnum() for char in line):
         return None

@@ -2,44 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from config.stages import Stage
 from tests.hosts import Host
-from tests.worker.providers.raw import Raw, http
-from tests.worker.providers.test_anthropic import PLAIN, call, stage
+from tests.worker.providers import raw
+from tests.worker.providers.asking import reply
+from tests.worker.providers.test_anthropic import PLAIN, stage
 from worker.failover.attempt import Usage
-from worker.failover.clocks import Reply, read
+from worker.failover.clocks import Reply
 from worker.failover.provider import Kind
-from worker.providers.anthropic import Anthropic
-
-
-def asked(of: Stage, **request: Any) -> Reply:
-    async def asking() -> Reply:
-        provider = Anthropic()
-        try:
-            return await read(provider, call(of, **request), 30)
-        finally:
-            await provider.close()
-
-    return asyncio.run(asking())
 
 
 def heard(body: str, kind: str = "text/event-stream") -> Reply:
-    async def asking() -> Reply:
-        provider = Anthropic()
-        async with Raw([http(body, kind)]) as raw:
-            try:
-                return await read(provider, call(stage(base_url=raw.url)), 30)
-            finally:
-                await provider.close()
-
-    return asyncio.run(asking())
+    (found,), _ = raw.heard("anthropic", raw.http(body, kind))
+    return found
 
 
 def events(*found: Mapping[str, Any]) -> str:
@@ -68,7 +48,7 @@ def finish_of(reply: Reply) -> str | None:
 def test_a_host_is_asked_and_read(host: Host, script: str, stream: bool) -> None:
     """In a stream and in one piece; its thinking is none of the answer."""
     url = host.anthropic(script)
-    found = asked(stage(base_url=url, stream=stream))
+    found = reply(stage(base_url=url, stream=stream))
     assert (found.text, finish_of(found)) == ("Because.", "end_turn")
     assert found.usage is not None
     (seen,) = host.calls(url)

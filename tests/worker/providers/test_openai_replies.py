@@ -2,50 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from config.stages import Stage
 from tests.hosts import Host
-from tests.worker.providers.raw import Raw, frame, http
-from tests.worker.providers.test_openai import PLAIN, call, stage
+from tests.worker.providers import raw
+from tests.worker.providers.asking import reply
+from tests.worker.providers.raw import frame
+from tests.worker.providers.test_openai import PLAIN, stage
 from worker.failover.attempt import Usage
-from worker.failover.clocks import Reply, read
+from worker.failover.clocks import Reply
 from worker.failover.provider import Kind
-from worker.providers.openai import OpenAI
-
-
-def asked(of: Stage, **request: Any) -> Reply:
-    async def asking() -> Reply:
-        provider = OpenAI()
-        try:
-            return await read(provider, call(of, **request), 30)
-        finally:
-            await provider.close()
-
-    return asyncio.run(asking())
 
 
 def heard(body: str, kind: str = "text/event-stream") -> Reply:
-    async def asking() -> Reply:
-        provider = OpenAI()
-        async with Raw([http(body, kind)]) as raw:
-            try:
-                return await read(provider, call(stage(raw.url)), 30)
-            finally:
-                await provider.close()
-
-    return asyncio.run(asking())
+    (found,), _ = raw.heard("openai", raw.http(body, kind))
+    return found
 
 
 def test_what_is_built_is_what_is_sent(host: Host) -> None:
     """To the one path, word for word."""
     url = host.openai("ok")
-    found = asked(stage(url), temperature=0.5)
+    found = reply(stage(url), temperature=0.5)
     (seen,) = host.calls(url)
     assert (seen.path, seen.body) == ("/v1/chat/completions", {**PLAIN, "temperature": 0.5})
     assert found.end is not None
