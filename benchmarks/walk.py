@@ -4,7 +4,8 @@
 
 The third stage is scripted (it answers after 0.2 s), the clouds are played by a host on loopback, everything else is
 the real thing: embedded Valkey, two workers, the client. The baseline, in the same minute on the same workers, is a job
-whose chain is the local stage alone: the ratio says what two failed stages and a handoff add.
+whose chain is the local stage alone: the ratio says what two failed stages and a handoff add. Each round has clouds of
+its own: one that has failed or throttled before might be passed over, which is another scene.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ import asyncio
 import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from staffel.client import Client
-from staffel.demo.clouds import played
+from staffel.demo.clouds import Clouds, played
 from staffel.demo.house import up
 from staffel.demo.scenes import SCENES, LocalHost, Scene, configuration
 
@@ -26,25 +28,37 @@ ANSWER_S = 0.2
 BASELINE = Scene("alone", "the local stage alone", ())
 
 
+def round_of(number: int) -> tuple[Scene, ...]:
+    """The scenes of one round, whose clouds nobody has called before, and the baseline."""
+    return (*(replace(scene, name=f"{scene.name}-{number}-cloud") for scene in SCENES), BASELINE)
+
+
 async def own_cost(client: Client, scene: Scene) -> float:
     """Seconds of one job that neither a clock nor the local answer took."""
     shown: Mapping[str, Any] = (await client.ask("benchmark", chain=scene.name)).shown
+    if skipped := [row["stage"] for row in shown["attempts"] if row["outcome"] == "skipped"]:
+        raise SystemExit(f"{scene.title}: {', '.join(skipped)} was passed over, so that nothing was measured")
     return float(shown["duration_s"] - scene.clocks_s - shown["attempts"][-1]["duration_s"])
 
 
-async def measure(rounds: int) -> dict[str, list[float]]:
+def written(clouds: Clouds, rounds: Sequence[Sequence[Scene]]) -> str:
+    """The configuration of all rounds; its local stage is scripted."""
+    scenes = list(dict.fromkeys(scene for scenes in rounds for scene in scenes))
+    toml = configuration(clouds, LocalHost("http://127.0.0.1:1", "scripted", 2048, ours=True), scenes)
+    scripted = f'provider = "scripted"\nlane = "ollama"\nparams = {{ script = ["ok:answer:{ANSWER_S}"] }}'
+    return toml.replace('provider = "ollama"', scripted)
+
+
+async def measure(count: int) -> dict[str, list[float]]:
+    rounds = [round_of(number) for number in range(count)]
     with tempfile.TemporaryDirectory(prefix="staffel-bench-") as folder:
-        async with played() as clouds:
-            scenes = (*SCENES, BASELINE)
-            toml = configuration(clouds, LocalHost("http://127.0.0.1:1", "scripted", 2048, ours=True), scenes)
-            scripted = f'provider = "scripted"\nlane = "ollama"\nparams = {{ script = ["ok:answer:{ANSWER_S}"] }}'
-            async with up(Path(folder), toml.replace('provider = "ollama"', scripted)) as house:
-                await house.client.ask("warm up", chain=BASELINE.name)
-                costs: dict[str, list[float]] = {scene.title: [] for scene in scenes}
-                for _ in range(rounds):
-                    for scene in scenes:
-                        costs[scene.title].append(await own_cost(house.client, scene))
-                return costs
+        async with played() as clouds, up(Path(folder), written(clouds, rounds)) as house:
+            await house.client.ask("warm up", chain=BASELINE.name)
+            costs: dict[str, list[float]] = {scene.title: [] for scene in (*SCENES, BASELINE)}
+            for scenes in rounds:
+                for scene in scenes:
+                    costs[scene.title].append(await own_cost(house.client, scene))
+            return costs
 
 
 def report(costs: Mapping[str, Sequence[float]]) -> str:

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
+from config.groups import shared
+from config.notes import notes
 from config.overrides import blamed, merged
 from config.problems import ConfigError, Problem, Table, checked, no_such, salvaged
-from config.stages import NAMES, Chain, ChainTable, Stage, StageTable, address_of, incomplete, is_name, lane_of, stage
-
-NOT_ENFORCED = (
-    "breaker", "max_in_flight", "requests_per_minute", "tokens_per_minute", "retires_on", "limit_group",
-    "cold_load_timeout",
-)  # fmt: skip
-"""Keys that are checked but do nothing yet; `staffel check` says so for each one that is written."""
+from config.stages import (
+    MOST_STAGES,
+    NAMES,
+    Chain,
+    ChainTable,
+    Stage,
+    StageTable,
+    address_of,
+    incomplete,
+    is_name,
+    lane_of,
+    stage,
+)
 
 _KEY = re.compile(r"[\x21-\x7e]+")
 """What an HTTP header can carry as a key."""
@@ -94,13 +102,14 @@ class _Reading:
         return dict(table)
 
     def result(self) -> Read:
-        stages = self._stages()
+        stages, clashes = shared(self._stages(), self.tables)
+        self.problems += clashes
         chains = self._chains()
         self._used()
         self._one_lane_a_host()
         if self.problems:
             raise ConfigError(self.source, self.problems)
-        return Read(self.general, stages, chains, tuple(self._notes()))
+        return Read(self.general, stages, chains, tuple(notes(self.tables)))
 
     def _stages(self) -> dict[str, Stage]:
         stages = {}
@@ -146,8 +155,11 @@ class _Reading:
             value, found = checked(ChainTable, table, path)
             self.problems += found
             plan = self._plan(name)
+            if len(plan) > MOST_STAGES:
+                text = f"{len(plan)} stages, with those of its chains; a chain has at most {MOST_STAGES}, take some out"
+                self.problems.append(Problem(f"{path}.stages", text))
             if value is not None:
-                chains[name] = Chain(name, plan, value.deadline)
+                chains[name] = Chain(name, plan, value.deadline, value.usd_per_day)
                 self._reserves(chains[name], path)
         return chains
 
@@ -231,9 +243,3 @@ class _Reading:
             if other != lane:
                 text = f"{lane!r}, but {first} has the same host on {other!r}; one Ollama host has one lane"
                 self.problems.append(Problem(f"stages.{name}.lane", text))
-
-    def _notes(self) -> Iterator[Problem]:
-        for name, table in self.raw_stages.items():
-            for key in NOT_ENFORCED:
-                if key in table:
-                    yield Problem(f"stages.{name}.{key}", "is checked but does nothing yet")

@@ -8,17 +8,17 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator
 
+from config.limits import Breaker, Count, Limits, Seconds, Usd
 from config.problems import Table
 
 CLOUD = "cloud"
 """The lane that runs many at once. Every other lane runs one request at a time."""
 
-Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 NAMES = "a name has small letters, digits, _ and -, and starts with a letter"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -32,6 +32,12 @@ _DURATION = re.compile(r"-?(\d+(\.\d+)?(ms|s|m|h))+")
 MAX_REPLY_BYTES = 8_000_000
 """Bytes of one reply that are read where a stage names no other bound."""
 
+MOST_TOKENS = 10_000_000
+"""At the highest price that a stage may name, a call of so many is still a whole number of nano-USD to Redis's Lua."""
+
+MOST_STAGES = 500
+"""A chain's plan is written into each of its jobs, and one script on the one Redis walks all of it."""
+
 _PORTS = {"http": 80, "https": 443}
 _HERE = "127.0.0.1"
 _THIS_MACHINE = frozenset({_HERE, "localhost", "::1", "0.0.0.0"})
@@ -40,17 +46,8 @@ _THIS_MACHINE = frozenset({_HERE, "localhost", "::1", "0.0.0.0"})
 class Price(Table):
     """USD per 1M tokens."""
 
-    input: float = Field(ge=0, allow_inf_nan=False)
-    output: float = Field(ge=0, allow_inf_nan=False)
-
-
-class Breaker(Table):
-    """When a stage is taken for dead. Checked here, honoured once breakers are shared (see docs/configuration.md)."""
-
-    failure_ratio: float = Field(default=0.5, gt=0, le=1)
-    window: Seconds = 10.0
-    min_calls: int = Field(default=5, ge=1)
-    open_for: Seconds = 30.0
+    input: float = Field(ge=0, le=100_000, allow_inf_nan=False)
+    output: float = Field(ge=0, le=100_000, allow_inf_nan=False)
 
 
 class Takes(Table):
@@ -85,19 +82,21 @@ class StageTable(Table):
     reserve: float = Field(default=0.0, ge=0, le=86_400, allow_inf_nan=False)
     num_ctx: int = Field(default=4096, ge=256)
     keep_alive: str | int = "30m"
-    max_output_tokens: int = Field(default=2048, ge=1)
+    max_output_tokens: int = Field(default=2048, ge=1, le=MOST_TOKENS)
     max_reply_bytes: int = Field(default=MAX_REPLY_BYTES, ge=1_000, le=1_000_000_000)
     stream: bool = True
     api_version: str | None = None
     takes: Takes = Takes()
     price: Price | None = None
     params: dict[str, Any] = Field(default_factory=dict)
-    max_in_flight: int | None = Field(default=None, ge=1)
-    requests_per_minute: int | None = Field(default=None, ge=1)
-    tokens_per_minute: int | None = Field(default=None, ge=1)
+    max_in_flight: Count | None = None
+    requests_per_minute: Count | None = None
+    tokens_per_minute: Count | None = None
+    burst: Seconds = 6.0
+    usd_per_day: Usd | None = None
     retires_on: date | None = None
     limit_group: str | None = None
-    breaker: Breaker | None = None
+    breaker: Breaker = Breaker()
 
     @field_validator("api_key_env")
     @classmethod
@@ -115,7 +114,7 @@ class StageTable(Table):
             raise ValueError('must be a version such as "2023-06-01"')
         return text
 
-    @field_validator("lane")
+    @field_validator("lane", "limit_group")
     @classmethod
     def _queue(cls, value: str | None) -> str | None:
         if value is not None and not is_name(value):
@@ -184,6 +183,7 @@ class ChainTable(Table):
 
     stages: list[str] = Field(min_length=1)
     deadline: Seconds = 90.0
+    usd_per_day: Usd | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +215,10 @@ class Stage:
     takes: Takes = field(default_factory=Takes)
     price: Price | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
+    breaker: Breaker = field(default_factory=Breaker)
+    limits: Limits = field(default_factory=Limits)
+    limit_group: str | None = None
+    usd_per_day: float | None = None
 
 
 def identity(stage: Stage) -> str:
@@ -229,6 +233,7 @@ class Chain:
     name: str
     plan: tuple[str, ...]
     deadline: float = 90.0
+    usd_per_day: float | None = None
 
 
 def is_name(text: str) -> bool:
@@ -260,6 +265,10 @@ def stage(name: str, table: StageTable, api_key: str | None) -> Stage:
         takes=table.takes,
         price=table.price,
         params=table.params,
+        breaker=table.breaker,
+        limits=Limits(table.max_in_flight, table.requests_per_minute, table.tokens_per_minute, table.burst),
+        limit_group=table.limit_group,
+        usd_per_day=table.usd_per_day,
     )
 
 

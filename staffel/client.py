@@ -139,7 +139,7 @@ class Client:
         catalogue = await self.catalogue(needed=False)
         state = await self._connection.script(
             "cancel",
-            [keys.job(job), keys.attempts(job), keys.WORKERS],
+            [keys.job(job), keys.attempts(job), keys.WORKERS, keys.PARKED],
             [keys.WORKER_DEAD_AFTER_MS, catalogue.answer_ttl, catalogue.ledger_ttl, "", 1],
         )
         if state == "unknown":

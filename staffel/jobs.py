@@ -16,7 +16,8 @@ from staffel.answer import Answer
 from staffel.cli import config_option, json_option, plain
 from staffel.client import Client
 from staffel.errors import Invalid, StaffelError, Unavailable
-from staffel_wire.record import story
+from staffel.waiting import Seen
+from staffel_wire.record import WAITS, line, story
 
 NO_WORKER_S = 1.0
 """How long a waiting job's lane may be without a worker before a person is told."""
@@ -133,7 +134,7 @@ def no_worker(lane: str) -> str:
 
 
 async def wait(client: Client, job: str) -> Answer:
-    """Wait, and say in one line if the job waits on a lane that nobody serves."""
+    """Wait, and say in one line if the job waits on a lane that nobody serves, or is parked."""
     watcher = asyncio.create_task(_watch_lane(client, job))
     try:
         return await client.wait(job)
@@ -148,9 +149,22 @@ async def _watch_lane(client: Client, job: str) -> None:
     while True:
         await asyncio.sleep(NO_WORKER_S)
         seen = await client.watch(job)
-        if seen.status == "queued" and not seen.served and seen.lane != told:
-            told = seen.lane
-            click.echo(f"job {job} waits: {no_worker(seen.lane)}", err=True)
+        why = await _why_it_waits(client, job, seen)
+        if why and why != told:
+            told = why
+            click.echo(plain(f"job {job} waits: {why}"), err=True)
+
+
+async def _why_it_waits(client: Client, job: str, seen: Seen) -> str:
+    """Why nothing happens to the job, as far as a person should know; empty where it is merely in a queue."""
+    if seen.status not in WAITS:
+        return ""
+    if not seen.served:
+        return no_worker(seen.lane)
+    if seen.status != "parked":
+        return ""
+    shown = await client.show(job)
+    return line(shown) if shown["status"] == "parked" else ""
 
 
 def print_answer(answer: Answer, *, as_json: bool) -> None:

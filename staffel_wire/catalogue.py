@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from staffel_wire.errors import Invalid
@@ -30,6 +30,25 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """What a person who looks at a stage must know of its configuration; None: without limit, or not known.
+
+    `identity` tells a host and model from another one under the same name; `burst` in seconds, `window_ms` is the
+    breaker's; `group` is the `limit_group`.
+    """
+
+    model: str = ""
+    identity: str = ""
+    window_ms: int | None = None
+    max_in_flight: int | None = None
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    burst: float = 6.0
+    group: str | None = None
+    usd_per_day: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """Where a new job goes: the flat plan it will walk, its first lane, its deadline (s)."""
 
@@ -40,13 +59,22 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """All chains; lifetimes in seconds; `slots` is how many requests the widest lane of a worker runs at once."""
+    """All chains; lifetimes in seconds; `slots` is how many requests the widest lane of a worker runs at once.
+
+    `known`: of each stage by its name; an older worker writes none.
+    """
 
     chains: Mapping[str, Plan]
     max_request_bytes: int = MAX_REQUEST_BYTES
     answer_ttl: int = 86_400
     ledger_ttl: int = 7 * 86_400
     slots: int = 200
+    known: Mapping[str, Known] = field(default_factory=dict)
+
+    def offers(self) -> dict[str, Offer]:
+        """Every stage once, in the order of the plans, `default` first."""
+        names = sorted(self.chains, key=lambda name: (name != "default", name))
+        return {offer.stage: offer for name in names for offer in self.chains[name].offers}
 
     def entry(self, request: Request) -> Entry:
         """The plan of this request; raises `Invalid` for a chain that is not there or has no stage in the house."""
@@ -72,11 +100,12 @@ def from_json(text: str) -> Catalogue:
     """The catalogue as a worker wrote it; what a newer worker added is passed over."""
     data = json.loads(text)
     chains = {
-        name: Plan(tuple(Offer(**_known(offer, Offer)) for offer in plan["offers"]), plan["deadline"])
+        name: Plan(tuple(Offer(**_understood(offer, Offer)) for offer in plan["offers"]), plan["deadline"])
         for name, plan in data.pop("chains").items()
     }
-    return Catalogue(chains, **_known(data, Catalogue))
+    known = {name: Known(**_understood(traits, Known)) for name, traits in data.pop("known", {}).items()}
+    return Catalogue(chains, **_understood(data, Catalogue), known=known)
 
 
-def _known(data: Mapping[str, Any], kind: type) -> dict[str, Any]:
+def _understood(data: Mapping[str, Any], kind: type) -> dict[str, Any]:
     return {key: value for key, value in data.items() if key in kind.__slots__}  # type: ignore[attr-defined]

@@ -19,17 +19,24 @@ class StaffelError(Exception):
     """Something of Staffel went wrong.
 
     Carries one string, since Celery loses exceptions with more arguments on their way through a JSON
-    result; `attempts` and `job` are there only where the error was raised by the client.
+    result; `attempts`, `job` and `retry_at` are there only where the error was raised by the client. `retry_at`, ISO
+    8601, UTC: the first instant at which a stage that was not asked may be, where there is one.
     """
 
     exit_code: ClassVar[int] = 1
 
     def __init__(
-        self, message: str = "", *, job: str | None = None, attempts: Sequence[Mapping[str, Any]] = ()
+        self,
+        message: str = "",
+        *,
+        job: str | None = None,
+        attempts: Sequence[Mapping[str, Any]] = (),
+        retry_at: str | None = None,
     ) -> None:
         super().__init__(message or (type(self).__doc__ or "").splitlines()[0])
         self.job = job
         self.attempts = tuple(attempts)
+        self.retry_at = retry_at
 
 
 class Refused(StaffelError):

@@ -13,15 +13,60 @@ WORKER_DEAD_AFTER_MS = 10_000
 
 
 GATES = "staffel:gates"
-"""A hash: a stage that is closed to calls -> `UNTIL REASON ID`, in server milliseconds and as in the stage's own."""
+"""A hash: stage -> why it is not asked, as `REASON UNTIL ID` or several of them, in server milliseconds; `ID` is the
+stage's own, or `*` for what an operator has switched off.
+"""
+
+PARKED = "staffel:parked"
+"""A sorted set: parked jobs, scored with when they look again in any case, in server milliseconds."""
+
+
+RULES_TTL_S = 86_400
+"""A worker that finds its rules gone writes them again."""
+
+
+def housekeeper(digest: str) -> str:
+    """A lease of one: the process that sends parked jobs on to the stages of this configuration."""
+    return f"staffel:housekeeper:{digest}"
+
+
+def rules(digest: str) -> str:
+    """What a configuration says of its stages, a hash from name to JSON; `*` holds what is no stage's."""
+    return f"staffel:rules:{digest}"
 
 
 def stage(name: str) -> str:
-    """What is known of one stage, a hash: `id` tells its host and model, `dropped` are fields that it does not take,
-    `refused` the marks of requests that it called wrong without a success since (both JSON), `loud:REASON` until when
-    that is not told again.
-    """
+    """What all workers know of one stage, a hash (see docs/stages.md)."""
     return f"staffel:stage:{name}"
+
+
+def probe(name: str) -> str:
+    """A lease of one: who finds out whether the stage works again."""
+    return f"staffel:stage:{name}:probe"
+
+
+def line(name: str) -> str:
+    """A sorted set: jobs that wait for the stage by when they came; one sent on, with when to send it again."""
+    return f"staffel:stage:{name}:parked"
+
+
+def in_flight(name: str) -> str:
+    """Leases, one a call under way, of a stage with limits and no `limit_group`."""
+    return f"staffel:stage:{name}:in_flight"
+
+
+def group(name: str) -> str:
+    """The buckets of a `limit_group`, a hash; without a group they are in the stage's own."""
+    return f"staffel:group:{name}"
+
+
+def group_in_flight(name: str) -> str:
+    return f"staffel:group:{name}:in_flight"
+
+
+def chain(name: str) -> str:
+    """What a chain with a budget has spent today, a hash."""
+    return f"staffel:chain:{name}"
 
 
 def job(job_id: str) -> str:

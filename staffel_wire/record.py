@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 from staffel_wire.errors import UNANSWERED, StaffelError
 
 ENDED = frozenset({"answered", *UNANSWERED})
+WAITS = frozenset({"queued", "parked"})
+"""No worker has such a job."""
 
 
 def pairs(flat: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
@@ -18,17 +21,18 @@ def pairs(flat: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
 
 
 def as_object(job: str, record: Mapping[str, str], ledger: Mapping[str, str], now_ms: float) -> dict[str, Any]:
-    """The object of `staffel ask --json`. Times in seconds; `started_at` in ISO 8601, UTC, by the server's clock."""
+    """The object of `staffel ask --json`. Times in seconds; instants in ISO 8601, UTC, by the server's clock."""
     answer = json.loads(record.get("answer") or "{}")
     rows = attempts(ledger)
     ended = float(record.get("ended_at") or now_ms)
     queued = float(record.get("queued_ms") or 0)
-    if record.get("status") == "queued":
+    status = record.get("status") or "unknown"
+    if status in WAITS:
         queued += now_ms - float(record.get("enqueued_at") or now_ms)
     submitted = float(record.get("submitted_at") or ended)
     return {
         "job": job,
-        "status": record.get("status") or "unknown",
+        "status": status,
         "text": answer.get("text"),
         "stage": answer.get("stage"),
         "finish_reason": answer.get("finish_reason"),
@@ -37,6 +41,8 @@ def as_object(job: str, record: Mapping[str, str], ledger: Mapping[str, str], no
         "cost_usd": total_cost(rows),
         "queued_s": round(queued / 1000, 3),
         "duration_s": round((ended - submitted) / 1000, 3),
+        "retry_at": _instant(float(record.get("retry_at") or 0) / 1000) if status in {"parked", "exhausted"} else None,
+        "parked_for": record.get("parked_for") if status == "parked" else None,
         "attempts": rows,
     }
 
@@ -48,17 +54,29 @@ def attempts(ledger: Mapping[str, str]) -> list[dict[str, Any]]:
 
 
 def _attempt(row: Mapping[str, Any]) -> dict[str, Any]:
-    started = datetime.fromtimestamp(float(row["started_at"]), UTC).isoformat(timespec="milliseconds")
     usage = row.get("usage")
     return {
         "n": int(row["n"]), "of": int(row["of"]), "stage": row["stage"], "model": row["model"],
         "outcome": row["outcome"], "reason": row.get("reason"), "status": row.get("status"),
-        "started_at": started.replace("+00:00", "Z"), "duration_s": _rounded(row.get("duration_s")),
+        "started_at": _iso(float(row["started_at"])), "duration_s": _rounded(row.get("duration_s")),
         "first_token_s": _rounded(row.get("first_token_s")), "completed": row.get("completed", False),
         "committed": row.get("committed", False), "retry_after_s": row.get("retry_after_s"),
         "usage": usage, "cost_usd": row.get("cost_usd"), "worker": row.get("worker"),
         "detail": row.get("detail"),
     }  # fmt: skip
+
+
+def _iso(seconds: float, timespec: str = "milliseconds") -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
+
+
+def _instant(seconds: float) -> str | None:
+    return _iso(seconds) if seconds else None
+
+
+def to_the_second(instant: str) -> str:
+    """An instant as a person reads it, rounded up: what may be done from it on may be done then."""
+    return _iso(math.ceil(datetime.fromisoformat(instant).timestamp()), "seconds")
 
 
 def _rounded(seconds: float | None) -> float | None:
@@ -80,8 +98,21 @@ def line(found: Mapping[str, Any]) -> str:
     before = ", ".join([f"{failed} failed"] * bool(failed) + [f"{passed} skipped"] * bool(passed))
     # A ledger may live shorter than its answer.
     took = next((row["duration_s"] for row in rows if row["outcome"] == "answered"), found["duration_s"])
-    after = f"{found['stage']} {took:.1f} s" if found["status"] == "answered" else found["status"]
-    return f"{before} → {after}" if before else str(after)
+    after = f"{found['stage']} {took:.1f} s" if found["status"] == "answered" else _state(found)
+    return f"{before} → {after}" if before else after
+
+
+def _state(found: Mapping[str, Any]) -> str:
+    if found["status"] != "parked":
+        return str(found["status"])
+    until = f" until {to_the_second(found['retry_at']).partition('T')[2]}" if found["retry_at"] else ""
+    return f"parked for {found['parked_for']}{until}"
+
+
+def may_be_asked_again(found: Mapping[str, Any]) -> str:
+    """What is said after an exhausted job: from when on it may be asked again; empty where nothing is known."""
+    known = found["status"] == "exhausted" and found["retry_at"]
+    return f"; may be asked again from {to_the_second(found['retry_at'])}" if known else ""
 
 
 def story(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -100,5 +131,5 @@ def _told(row: Mapping[str, Any]) -> str:
 def unanswered(found: Mapping[str, Any]) -> StaffelError:
     """The error that stands for a job that ended without an answer."""
     kind = UNANSWERED[found["status"]]
-    text = f"{found['status']}: {story(found['attempts'])}"
-    return kind(text, job=found["job"], attempts=found["attempts"])
+    text = f"{found['status']}: {story(found['attempts'])}{may_be_asked_again(found)}"
+    return kind(text, job=found["job"], attempts=found["attempts"], retry_at=found["retry_at"])

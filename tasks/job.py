@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
-from celery import Task, states
+from celery import Signature, Task, states
 from celery.exceptions import Ignore
 from celery.exceptions import Retry as RetryState
 
@@ -18,7 +19,7 @@ from staffel_wire.record import line, unanswered
 from worker import process
 from worker.failover.answer import Status, View
 from worker.failover.chain import End
-from worker.failover.state import Elsewhere
+from worker.failover.state import Elsewhere, Parked
 from worker.runtime import Abandoned
 from worker.state.entrance import enter
 
@@ -107,6 +108,9 @@ class JobTask(Task):
                 raise _in_one_string(unanswered(shown))
             case Elsewhere(lane, stage, view):
                 raise self._handoff(job, lane, f"{line(view.shown).removesuffix('queued')}waits for {stage}")
+            case Parked(lane=lane, reason=reason, view=view):
+                self.request.update(is_parked=True)
+                raise self._handoff(job, lane, f"{line(view.shown)}: {reason}")
         if not end.known:
             raise Expired("expired: the job's record is gone")
         raise Ignore  # a living worker has it
@@ -117,7 +121,9 @@ class JobTask(Task):
         RETRY is the one state that keeps Flower's buttons and gives way to what follows.
         """
         delivery = self.request.delivery_info or {}
-        self.update_state(state=states.RETRY, meta=RetryState(text))
+        waits = RetryState(text)
+        waits.args = (text,)  # it is stored by its arguments, of which its own are itself
+        self.update_state(state=states.RETRY, meta=waits)
         self.send_event("task-retried", exception=text, traceback="", result=text)
         signature = self.signature((job,)).set(
             queue=lane, argsrepr=f"('{job}',)", kwargsrepr="{}", priority=delivery.get("priority"),
@@ -125,6 +131,18 @@ class JobTask(Task):
         )  # fmt: skip
         result: Exception = self.replace(signature)
         return result
+
+    def on_replace(self, sig: Signature) -> Any:  # noqa: ANN401 - Celery's own signature
+        """Keep what a parked job's task is replaced by in its record instead of sending it; no worker holds it then.
+
+        A job that has ended meanwhile is sent on all the same, and its next delivery tells Celery how.
+        """
+        try:
+            if self.request.get("is_parked") and process.runtime().park(str(self.request.id), json.dumps(sig)):
+                raise Ignore
+        except Abandoned:  # its message goes back to the queue as well
+            raise Ignore from None
+        return super().on_replace(sig)
 
     def _revoked(self, job: str, text: str) -> None:
         self.backend.mark_as_revoked(job, text, request=self.request, store_result=not self.request.ignore_result)

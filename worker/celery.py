@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from celery import Celery, signals
+from celery import Celery, signals, signature
 from celery.app.amqp import AMQP
 from celery.worker import control
 from kombu.connection import Connection
@@ -24,6 +25,7 @@ from worker import process
 from worker.consumer import UnackedHeartbeat
 from worker.flower import flower_defaults
 from worker.pool import lane_of, refuse_unfit
+from worker.prices import unpriced
 from worker.runtime import Runtime
 from worker.state.connection import trouble
 
@@ -94,6 +96,8 @@ def _start(sender: Any, **_: Any) -> None:  # noqa: ANN401 - the worker controll
         sys.exit(str(error))
     lane = lane_of(sender.app.amqp.queues.consume_from, (stage.lane for stage in found.stages.values()))
     refuse_unfit(sender.pool_cls, lane)
+    if without := unpriced(found.stages, found.chains):
+        sys.exit("\n".join(map(str, without)))
     _refuse_without_redis(found)
     if lane == CLOUD:
         if sender.concurrency == SLOTS:
@@ -104,9 +108,14 @@ def _start(sender: Any, **_: Any) -> None:  # noqa: ANN401 - the worker controll
     if sender.hostname.startswith("celery@"):  # two lanes on one machine would share Celery's default name
         sender.hostname = f"{lane}@{sender.hostname.partition('@')[2]}"
     try:
-        process.set_runtime(Runtime(found, lane, sender.hostname, _event_of(sender.hostname))).start()
+        process.set_runtime(Runtime(found, lane, sender.hostname, _send, _event_of(sender.hostname))).start()
     except Exception as error:  # noqa: BLE001 - Celery would log what a signal raises, and go on without a runtime
         sys.exit(f"the worker cannot start: {type(error).__name__} while speaking to Redis; see that it takes writes")
+
+
+def _send(text: str) -> None:
+    """Put the message of a parked job onto its queue: what its task was replaced by, as JSON."""
+    signature(json.loads(text), app=app).apply_async()
 
 
 def _event_of(hostname: str) -> Callable[[Mapping[str, Any]], None]:

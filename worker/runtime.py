@@ -8,14 +8,13 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 from config.settings import Settings
 from config.stages import Stage
 from staffel_wire import keys
-from staffel_wire.catalogue import Catalogue, Offer, Plan
 from staffel_wire.images import media_type
 from staffel_wire.request import parse
 from staffel_wire.scripts import source
@@ -24,22 +23,18 @@ from worker.failover.chain import End, Engine, Stop
 from worker.failover.provider import Provider
 from worker.failover.request import Image, Request
 from worker.failover.state import Visit
-from worker.prices import cost, warm
+from worker.housekeeping import Housekeeping, Send
+from worker.prices import cost, per_token, warm
 from worker.providers.adapter import Adapter
 from worker.providers.anthropic import Anthropic
 from worker.providers.gemini import Gemini
 from worker.providers.ollama import Ollama
 from worker.providers.openai import OpenAI
 from worker.providers.scripted import Scripted
+from worker.published import catalogue
 from worker.state.connection import AWAY, connect
-from worker.state.patient import Patient
+from worker.state.patient import Patient, patiently
 from worker.state.redis import RedisState
-
-PUBLISH_S = 5.0
-"""How often a process makes sure that Redis still knows what it can do."""
-
-BEAT_S = 0.5
-"""How often a process says that it lives and asks for cancelled jobs: a cancel closes a call within this."""
 
 _log = logging.getLogger("staffel")
 T = TypeVar("T")
@@ -53,39 +48,39 @@ class Runtime:
     """What a worker process has once: loop, engine, connections, and the walks under way."""
 
     def __init__(
-        self, settings: Settings, lane: str, worker: str, tell: Callable[[Mapping[str, Any]], None] | None = None
+        self, settings: Settings, lane: str, worker: str, send: Send, tell: Callable[[Mapping[str, Any]], None]
     ) -> None:
-        """`tell` makes an event of an alarm; it may block, and is called on a thread of its own."""
+        """`tell` makes an event of an alarm, `send` sends a parked job on; they may block, and have other threads."""
         self._tell = tell
         self._telling: set[asyncio.Task[None]] = set()
         self.settings, self.lane, self.worker = settings, lane, worker
         self.member = f"{lane}/{worker}/{os.getpid()}-{secrets.token_hex(4)}"
         self._loop = asyncio.new_event_loop()
         self._stops: dict[str, Stop] = {}
-        self._walks: set[asyncio.Task[End]] = set()
+        self._walks: set[asyncio.Task[Any]] = set()
         self._ended = False
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="staffel-loop")
         self._catalogue = catalogue(settings).to_json()
-        self._published = 0.0
-        self._beating: concurrent.futures.Future[None] | None = None
+        self._keeping: concurrent.futures.Future[None] | None = None
         self._redis = connect(settings.redis_url)
-        self._state = RedisState(self._redis, settings.stages, settings.general)
+        self._state = RedisState(self._redis, settings.stages, settings.general, settings.chains, per_token)
         self._cancel = self._redis.register_script(source("cancel"))
         self._engine = Engine(
             Patient(self._state), settings.stages, providers(settings.stages.values()), as_request, log_attempt,
             self._alarmed, lambda _job: None, cost,
         )  # fmt: skip
+        self._housekeeping = Housekeeping(self._state, self.member, self._stops, self._publish_if_lost, send)
 
     def start(self) -> None:
         """Start the loop, say what this worker can do and that it lives."""
         self._thread.start()
         self._on_loop(self._publish()).result(timeout=10)
-        self._beating = self._on_loop(self._beat_for_ever())
+        self._keeping = self._on_loop(self._housekeeping.run())
 
     def stop(self) -> None:
         """Say that this process ends."""
-        if self._beating is not None:
-            self._beating.cancel()
+        if self._keeping is not None:
+            self._keeping.cancel()
         self._ended = True
         try:
             self._on_loop(self._state.leave(self.member)).result(timeout=5)
@@ -107,30 +102,43 @@ class Runtime:
 
         Raises `Abandoned` if the process ends before.
         """
+        return self._answer_of(self._walk(job))
+
+    def park(self, job: str, signature: str) -> bool:
+        """Keep what will be sent when the job goes on; False where it has ended or goes on already.
+
+        Blocks as `walk` does, for as long as Redis is away, and raises `Abandoned` as well.
+        """
+        return self._answer_of(self._abandonable(patiently(lambda: self._state.park(job, signature))))
+
+    def _answer_of(self, work: Coroutine[Any, Any, T]) -> T:
         try:
-            return self._on_loop(self._walk(job)).result()
+            return self._on_loop(work).result()
         except concurrent.futures.CancelledError:
             raise Abandoned from None
+
+    async def _abandonable(self, work: Awaitable[T]) -> T:
+        task = cast("asyncio.Task[T]", asyncio.current_task())
+        self._walks.add(task)
+        task.add_done_callback(self._walks.discard)
+        return await work
 
     def _alarmed(self, job: str, attempt: Attempt) -> None:
         """One ERROR line and one event: this fault of a stage needs a person."""
         _log.error("%s", alarm_line(job, attempt))
-        if self._tell is not None:
-            fields = {"job": job, "stage": attempt.stage, "model": attempt.model, "reason": attempt.reason,
-                      "status": attempt.status, "detail": attempt.detail}  # fmt: skip
-            telling = asyncio.ensure_future(asyncio.to_thread(self._tell, fields))
-            self._telling.add(telling)
-            telling.add_done_callback(self._telling.discard)
+        fields = {"job": job, "stage": attempt.stage, "model": attempt.model, "reason": attempt.reason,
+                  "status": attempt.status, "detail": attempt.detail}  # fmt: skip
+        telling = asyncio.ensure_future(asyncio.to_thread(self._tell, fields))
+        self._telling.add(telling)
+        telling.add_done_callback(self._telling.discard)
 
     async def _walk(self, job: str) -> End:
-        walk = cast("asyncio.Task[End]", asyncio.current_task())
-        self._walks.add(walk)
-        walk.add_done_callback(self._walks.discard)
+        visit = Visit(job, self.lane, self.member, self.worker)
         if job in self._stops:  # a second delivery while the first one runs here
-            return await self._engine.walk(Visit(job, self.lane, self.member, self.worker), Stop())
+            return await self._abandonable(self._engine.walk(visit, Stop()))
         stop = self._stops[job] = Stop()
         try:
-            return await self._engine.walk(Visit(job, self.lane, self.member, self.worker), stop)
+            return await self._abandonable(self._engine.walk(visit, stop))
         finally:
             del self._stops[job]
 
@@ -149,8 +157,9 @@ class Runtime:
         general = self.settings.general
         ttls: list[str | int] = [general.answer_ttl, general.ledger_ttl]
         arguments = [keys.WORKER_DEAD_AFTER_MS, *ttls, "", int(running)]
+        names = [keys.job(job), keys.attempts(job), keys.WORKERS, keys.PARKED]
         try:
-            await self._cancel(keys=[keys.job(job), keys.attempts(job), keys.WORKERS], args=arguments)
+            await self._cancel(keys=names, args=arguments)
         except AWAY:
             _log.warning("job %s: the cancel could not be written down, Redis is away", job)
 
@@ -158,32 +167,13 @@ class Runtime:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def _publish(self) -> None:
+        await self._state.prepare()
         await self._redis.set(keys.CATALOGUE, self._catalogue)
         await self._state.beat(self.member, [])
 
     async def _publish_if_lost(self) -> None:
         """A Redis that lost its data would else know the workers by their beats, but not what they can do."""
-        now = self._loop.time()
-        if now - self._published >= PUBLISH_S:
-            self._published = now
-            await self._redis.set(keys.CATALOGUE, self._catalogue, nx=True)
-
-    async def _beat_for_ever(self) -> None:
-        away = False
-        while True:
-            try:
-                await self._publish_if_lost()
-                for job in await self._state.beat(self.member, list(self._stops)):
-                    if job in self._stops:
-                        self._stops[job].ask()
-                if away:
-                    _log.warning("Redis is back")
-                away = False
-            except AWAY as error:
-                if not away:
-                    _log.warning("Redis is away (%s); calls under way go on", type(error).__name__)
-                away = True
-            await asyncio.sleep(BEAT_S)
+        await self._redis.set(keys.CATALOGUE, self._catalogue, nx=True)
 
 
 def providers(stages: Iterable[Stage]) -> Mapping[str, Provider]:
@@ -215,27 +205,6 @@ def as_request(fields: Mapping[str, Any]) -> Request:
         response_schema=door.response_schema,
         images=tuple(Image(media_type(picture), picture) for picture in door.images),
     )
-
-
-def catalogue(settings: Settings) -> Catalogue:
-    """What clients may know of the configuration: names, lanes, windows; no endpoint and no key."""
-    stages = settings.stages
-    chains = {
-        chain.name: Plan(
-            tuple(
-                Offer(name, stages[name].lane, stages[name].local, _window(stages[name].provider, stages[name].num_ctx))
-                for name in chain.plan
-            ),
-            chain.deadline,
-        )
-        for chain in settings.chains.values()
-    }
-    general = settings.general
-    return Catalogue(chains, general.max_request_bytes, general.answer_ttl, general.ledger_ttl, general.cloud_slots)
-
-
-def _window(provider: str, num_ctx: int) -> int | None:
-    return num_ctx if provider == "ollama" else None
 
 
 def alarm_line(job: str, attempt: Attempt) -> str:

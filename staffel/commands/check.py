@@ -12,6 +12,7 @@ from config.problems import ConfigError, Problem
 from config.settings import environment, settings
 from config.stages import Stage
 from staffel.cli import config_option, json_option, plain
+from worker.prices import unpriced
 
 _CONNECT_S = 2.0
 _PORTS = {"http": 80, "https": 443}
@@ -27,6 +28,8 @@ def command(as_json: bool) -> int:  # noqa: FBT001 - click
     """
     try:
         found = settings()
+        if wrong := unpriced(found.stages, found.chains):
+            raise ConfigError(str(environment().config), wrong)
     except ConfigError as error:
         if as_json:
             click.echo(json.dumps({"sound": False, "problems": [_row(problem) for problem in error.problems]}))

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from staffel import jobs, redis_here
 from staffel.cli import config_option, json_option, plain
-from staffel_wire.record import line
+from staffel_wire.record import line, may_be_asked_again
 
 
 @click.command()
@@ -27,7 +27,7 @@ def command(job: str, as_json: bool) -> None:  # noqa: FBT001 - click
         click.echo(json.dumps(shown, ensure_ascii=False))
         return
     took = f"{shown['duration_s']:.1f} s, of which {shown['queued_s']:.1f} s in queues"
-    click.echo(plain(f"{job}: {line(shown)}; {took}"))
+    click.echo(plain(f"{job}: {line(shown)}; {took}{may_be_asked_again(shown)}"))
     Console(width=None if Console().is_terminal else 120).print(table(shown["attempts"]))
     for row in shown["attempts"]:
         if row["detail"]:

@@ -133,10 +133,11 @@ def _tables(told: Told) -> Iterable[Table]:
             )  # fmt: skip
     documents = Table("document", "words", "summary", "stage", "attempts", "local answer s", box=None)
     for row in told.documents:
-        attempts = row.get("attempts") or [{"duration_s": 0}]
+        attempts = row.get("attempts") or [{"duration_s": 0, "outcome": "skipped"}]
+        called = sum(attempt["outcome"] != "skipped" for attempt in attempts)
         documents.add_row(
             escape(Path(row["path"]).name), str(row.get("words")), str(row.get("summary_words")),
-            row.get("stage") or "", str(len(attempts)), f"{attempts[-1]['duration_s']:.2f}",
+            row.get("stage") or "", str(called), f"{attempts[-1]['duration_s']:.2f}",
         )  # fmt: skip
     return scenes, documents
 

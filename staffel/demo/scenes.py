@@ -49,7 +49,10 @@ class LocalHost:
 
 
 def configuration(clouds: Clouds, local: LocalHost, scenes: Sequence[Scene] = (*SCENES, DOCUMENTS)) -> str:
-    """The whole TOML: a chain for each scene, each with clouds of its own and the local stage behind them."""
+    """The whole TOML: a chain for each scene, each with clouds of its own and the local stage behind them.
+
+    What one scene teaches about its clouds (closed by a limit, taken for dead) is met by no other.
+    """
     parts = [
         f"""[stages.local]
 provider = "ollama"

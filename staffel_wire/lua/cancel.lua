@@ -1,6 +1,7 @@
 -- Cancel a job: a waiting one ends here and never starts; a running one is marked, its worker closes the call.
--- With `running` '0' a running one is left alone.
-local job, attempts, workers = KEYS[1], KEYS[2], KEYS[3]
+-- With `running` '0' a running one is left alone. A parked one is sent on at once, so that Celery hears of its end.
+-- KEYS: the record, the ledger, the living workers, the parked jobs.
+local job, attempts, workers, parked = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local dead_after, answer_ttl, ledger_ttl = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local now, running = now_ms(ARGV[4]), ARGV[5] ~= '0'
 
@@ -9,7 +10,8 @@ if not record.status then return 'unknown' end
 if ENDED[record.status] then return record.status end
 if not running and record.status == 'running' then return 'running' end
 redis.call('HSET', job, 'cancel', 1)
-if record.status == 'queued' or not alive(workers, record.owner, now, dead_after) then
+if record.status == 'parked' then redis.call('ZADD', parked, 'XX', now, string.match(job, '{(.*)}')) end
+if WAITS[record.status] or not alive(workers, record.owner, now, dead_after) then
   finish(job, attempts, 'cancelled', now, answer_ttl, ledger_ttl)
   return 'cancelled'
 end

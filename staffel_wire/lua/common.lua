@@ -1,5 +1,7 @@
 -- Shared by all scripts: the server's time, a record's fields by name, and the end of a job.
 local ENDED = {answered = true, exhausted = true, refused = true, expired = true, cancelled = true}
+-- No worker has such a job: its message is in a queue, or its signature in its record.
+local WAITS = {queued = true, parked = true}
 
 local function now_ms(given)
   if given and given ~= '' then return tonumber(given) end
@@ -22,7 +24,7 @@ end
 
 -- A reader's view: everything of the record but the request, and the ledger.
 local SEEN = {'status', 'chain', 'label', 'lane', 'plan', 'submitted_at', 'deadline_at', 'enqueued_at', 'queued_ms',
-  'ended_at', 'answer'}
+  'ended_at', 'answer', 'parked_for', 'retry_at'}
 local function view(job, attempts)
   local record, values = {}, redis.call('HMGET', job, unpack(SEEN))
   for i, name in ipairs(SEEN) do
@@ -33,19 +35,13 @@ end
 
 -- A call that was under way when its worker died is told as unknown: nobody saw what came of it.
 local function settle_orphans(attempts, now)
-  for _, n in ipairs(redis.call('HKEYS', attempts)) do
-    local row = redis.call('HGET', attempts, n)
-    if string.find(row, '"outcome":"started"', 1, true) then
-      row = string.gsub(row, '"outcome":"started"', '"outcome":"unknown","reason":"crashed"', 1)
-      redis.call('HSET', attempts, n, row)
+  local ledger = redis.call('HGETALL', attempts)
+  for i = 2, #ledger, 2 do
+    if string.find(ledger[i], '"outcome":"started"', 1, true) then
+      local row = string.gsub(ledger[i], '"outcome":"started"', '"outcome":"unknown","reason":"crashed"', 1)
+      redis.call('HSET', attempts, ledger[i - 1], row)
     end
   end
-end
-
--- A gate is `UNTIL REASON ID`: the reason while it is closed, nil after, and for another host or model.
-local function closed_for(gate, now, id)
-  local ends, reason, whose = string.match(gate or '', '^(%d+) (%S+) (%S+)$')
-  return ends and whose == id and tonumber(ends) > now and reason or nil
 end
 
 -- Whether every stage that could have been asked cannot serve this very request: then the request is refused.
@@ -68,13 +64,16 @@ end
 
 local function finish(job, attempts, status, now, answer_ttl, ledger_ttl, unfit)
   local waiting = redis.call('HMGET', job, 'status', 'enqueued_at', 'queued_ms')
-  if waiting[1] == 'queued' then
+  if WAITS[waiting[1]] then
     redis.call('HSET', job, 'queued_ms', tonumber(waiting[3] or 0) + now - tonumber(waiting[2] or now))
   end
   settle_orphans(attempts, now)
   if status == 'exhausted' and fits_nowhere(job, attempts, unfit) then status = 'refused' end
   redis.call('HSET', job, 'status', status, 'ended_at', now, 'owner', '')
-  redis.call('HDEL', job, 'request')
+  redis.call('HDEL', job, 'request', 'again', 'parked_for')
+  -- The signature of a parked job is still to be sent: by it Celery hears of the end.
+  if waiting[1] ~= 'parked' then redis.call('HDEL', job, 'signature') end
+  if status ~= 'exhausted' then redis.call('HDEL', job, 'retry_at') end
   redis.call('EXPIRE', job, answer_ttl)
   redis.call('EXPIRE', attempts, ledger_ttl)
 end

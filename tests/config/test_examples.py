@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
+from dataclasses import fields
 from datetime import date
 from pathlib import Path
 
 import pytest
 
 import config
-from config.file import NOT_ENFORCED, Read, load
+from config.file import Read, load
+from config.limits import Breaker, Limits
 from config.stages import StageTable
+from worker.prices import unpriced
 
 SHIPPED = Path(config.__file__).with_name("staffel.toml")
 
@@ -60,6 +64,11 @@ deadline = 90
 """
 
 
+def _uncommented() -> str:
+    lines = SHIPPED.read_text().splitlines()
+    return "\n".join(line.removeprefix("# ") if " = " in line or line.startswith("# [") else line for line in lines)
+
+
 def test_the_file_that_init_writes_is_sound() -> None:
     """As it is written, with no variable set."""
     found = load(SHIPPED, {}, {})
@@ -68,12 +77,22 @@ def test_the_file_that_init_writes_is_sound() -> None:
 
 def test_the_file_that_init_writes_is_sound_with_its_comments_taken_out(tmp_path: Path) -> None:
     """Whoever takes the # away before a line of it gets a key that exists, with a value that is right."""
-    text = SHIPPED.read_text()
-    keys = [line.removeprefix("# ") if " = " in line or line.startswith("# [") else line for line in text.splitlines()]
     path = tmp_path / "staffel.toml"
-    path.write_text("\n".join(keys).replace('stages = ["local"]', 'stages = ["primary", "local"]'))
+    path.write_text(_uncommented().replace('stages = ["local"]', 'stages = ["primary", "local"]'))
     found = load(path, {}, {"OPENAI_API_KEY": "k"})
-    assert found.chains["default"].plan == ("primary", "local")
+    assert (found.chains["default"].plan, found.notes) == (("primary", "local"), ())
+    assert not unpriced(found.stages, found.chains)
+
+
+def test_the_file_that_init_writes_explains_every_key_of_when_a_stage_is_asked() -> None:
+    """With the value that holds anyway, where there is one; only a window is written, as long as some calls."""
+    tables = tomllib.loads(_uncommented())
+    local, primary, chain = tables["stages"]["local"], tables["stages"]["primary"], tables["chains"]["default"]
+    assert set(local["breaker"]) == set(Breaker.model_fields)
+    defaults = {key: getattr(Breaker(), key) for key in Breaker.model_fields if key not in {"window", "slow_call"}}
+    assert {key: local["breaker"][key] for key in defaults} == defaults
+    assert {field.name for field in fields(Limits)} | {"limit_group", "usd_per_day"} <= set(primary)
+    assert "usd_per_day" in chain
 
 
 def test_the_written_example_of_every_key_loads(read: Callable[..., Read]) -> None:
@@ -91,18 +110,11 @@ def test_the_written_example_of_every_key_loads(read: Callable[..., Read]) -> No
     assert (table.breaker.open_for, table.connect_timeout, table.retires_on) == (30, 3, date(2027, 4, 14))
 
 
-def test_keys_that_do_nothing_yet_are_told_and_stop_nothing(read: Callable[..., Read]) -> None:
-    """Someone who sets a limit must not believe that it holds."""
+def test_the_written_example_has_the_notes_that_it_deserves(read: Callable[..., Read]) -> None:
+    """Its windows are shorter than its calls, and its date is not looked at; what it says of limits holds."""
     notes = read(DESIGN, OPENAI_API_KEY="k", BACKUP_API_KEY="k").notes
-    keys = {"breaker", "max_in_flight", "requests_per_minute", "tokens_per_minute", "retires_on", "limit_group"}
-    assert {note.path for note in notes} == {f"stages.primary.{key}" for key in keys}
-    assert {note.text for note in notes} == {"is checked but does nothing yet"}
-
-
-@pytest.mark.parametrize("key", NOT_ENFORCED)
-def test_a_key_that_does_nothing_yet_is_a_key(key: str) -> None:
-    """A note about a key that nobody can write would never be seen."""
-    assert key in StageTable.model_fields
+    windows = {f"stages.{name}.breaker.window" for name in ("primary", "backup", "local")}
+    assert {note.path for note in notes} == {"stages.primary.retires_on", *windows}
 
 
 def test_what_a_stage_takes_is_all_but_what_the_file_takes_away() -> None:

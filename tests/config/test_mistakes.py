@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from config.file import load
+from config.limits import Breaker
 from config.problems import ConfigError
 
 Problems = Callable[..., dict[str, str]]
@@ -19,6 +20,7 @@ NAME = "a name has small letters, digits, _ and -, and starts with a letter"
 VERSION = 'must be a version such as "2023-06-01"'
 KINDS = "must be 'openai', 'anthropic', 'gemini', 'ollama' or 'scripted'"
 GENERAL = "is no key here; there are max_request_bytes, answer_ttl, ledger_ttl, cloud_slots, stages, chains"
+BREAKER = f"is no key here; there are {', '.join(Breaker.model_fields)}"
 OPENAI = '[stages.a]\nprovider = "openai"\nbase_url = "https://api.example.com/v1"\nmodel = "m"\n'
 
 
@@ -83,7 +85,7 @@ def test_all_mistakes_of_a_file_are_told_at_once(problems: Problems) -> None:
         ("api_key = 'sk-1'", "api_key", "is no key here; did you mean api_key_env?"),
         ("breaker.min_cals = 3", "breaker.min_cals", "is no key here; did you mean min_calls?"),
         ("price = { input = 1, output = 1, ouput = 2 }", "price.ouput", "is no key here; did you mean output?"),
-        ("breaker.zebra = 3", "breaker.zebra", "is no key here; there are failure_ratio, window, min_calls, open_for"),
+        ("breaker.zebra = 3", "breaker.zebra", BREAKER),
         ("timeout = 0", "timeout", "must be greater than 0"),
         ("timeout = inf", "timeout", "must be a finite number"),
         ("reserve = nan", "reserve", "must be a finite number"),

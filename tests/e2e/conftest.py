@@ -40,7 +40,7 @@ def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     with house.valkey.client as redis:
         for key in house.jobs():
-            if redis.hget(key, "status") in {"queued", "running"}:
+            if redis.hget(key, "status") in {"queued", "running", "parked"}:
                 client.cancel(key.partition("{")[2].removesuffix("}"))
 
 

@@ -80,7 +80,7 @@ def test_it_asks(house: House, installed: Path, app: Path, prompt: str, celery: 
     assert done.json == {
         "text": prompt,
         "again": prompt,
-        "stages": ["broken", "throttled"],
+        "stages": ["broken", "overloaded"],
         "staffel": str(installed / "staffel" / "__init__.py"),
         "theirs": ["them"] * 3,
         "loaded": [],

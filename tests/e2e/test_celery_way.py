@@ -94,7 +94,7 @@ except Exhausted as error:
     print(json.dumps(str(error)))
 """)
     assert told.startswith("exhausted: broken server_error (500) 0.")
-    assert "; throttled throttled (429) 0." in told
+    assert "; overloaded overloaded (529) 0." in told
 
 
 @pytest.mark.parametrize("expires", [0.7, timedelta(seconds=0.7)])

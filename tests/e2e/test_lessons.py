@@ -53,9 +53,9 @@ def test_a_stage_that_asks_for_an_hour_is_left_alone(
     assert told(client, "busy-first", f"{prompt} 2")[0] == ("busy", "skipped", "throttled")
     assert house.calls("busy", f"{prompt} 2") == []
     with house.valkey.client as redis:
-        until, reason, _ = redis.hget(keys.GATES, "busy").split(" ")
+        reason, until, _ = redis.hget(keys.GATES, "busy").split(" ")
         assert (reason, int(until) // 1000 > 1_700_000_000) == ("throttled", True)
-        assert 0 < redis.pttl(keys.GATES) <= 3_600_000
+        assert 0 < redis.ttl(keys.GATES) <= 3_600 + 86_400
 
 
 def test_a_field_that_a_stage_no_longer_takes_is_left_out_by_all(
@@ -70,4 +70,4 @@ def test_a_field_that_a_stage_no_longer_takes_is_left_out_by_all(
     assert [body.get("temperature") for body in bodies] == [0.3, None, None]
     with house.valkey.client as redis:
         assert redis.hget(keys.stage("modern"), "dropped") == '["temperature"]'
-        assert 0 < redis.ttl(keys.stage("modern")) <= 86_400
+        assert 0 < redis.ttl(keys.stage("modern")) <= 2 * 86_400

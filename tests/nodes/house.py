@@ -16,7 +16,7 @@ from typing import Any
 
 from staffel_wire import keys
 from tests.hosts import Call, Host
-from tests.nodes.stages import CHAINS, KEY, KEY_VARIABLE, STAGES, Played, write_config
+from tests.nodes.stages import CHAINS, KEY, KEY_VARIABLE, STAGES, Chains, Played, write_config
 from tests.nodes.valkey import Valkey
 from tests.nodes.worker import Worker
 
@@ -49,7 +49,7 @@ class House:
         folder: Path,
         *,
         stages: Mapping[str, Played] = STAGES,
-        chains: Mapping[str, Sequence[str]] = CHAINS,
+        chains: Chains = CHAINS,
         variables: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.valkey, self.host, self.folder, self.variables = valkey, host, folder, variables

@@ -32,7 +32,7 @@ _HOME: Mapping[str, object] = MappingProxyType({"local": True})
 STAGES: Mapping[str, Played] = MappingProxyType(
     {
         "broken": Played("openai", "status:500"),
-        "throttled": Played("openai", "status:429"),
+        "overloaded": Played("openai", "status:529"),
         "strict": Played("openai", "status:400"),
         "locked": Played("openai", "status:401"),
         "busy": Played("openai", "status:429:retry-after=3600"),
@@ -70,7 +70,7 @@ CHAINS: Mapping[str, Sequence[str]] = MappingProxyType(
         "lane": ("lane-slow",),
         "lane-hang": ("lane-silent", "lane-echo"),
         "strict-first": ("strict", "echo"),
-        "hopeless": ("broken", "throttled"),
+        "hopeless": ("broken", "overloaded"),
         "locked-first": ("locked", "echo"),
         "busy-first": ("busy", "echo"),
         "modern-first": ("modern", "tells"),
@@ -83,19 +83,45 @@ CHAINS: Mapping[str, Sequence[str]] = MappingProxyType(
 """`default` fails with a 500 first, then goes to the lane."""
 
 
+PATIENT: Mapping[str, object] = MappingProxyType(
+    {
+        "failure_ratio": 1,
+        "min_calls": 1_000_000_000,
+        "consecutive_failures": 1_000_000_000,
+        "permanent_for": 0.001,
+    }
+)
+"""The breaker of a stage that names none: it never trips, since tests share stages that fail on purpose."""
+
+Chains = Mapping[str, Sequence[str] | Mapping[str, object]]
+"""The plan of each chain, or its whole table, whose deadline is 60 s where it names none."""
+
+
 def write_config(
-    path: Path,
-    host: Host,
-    stages: Mapping[str, Played] = STAGES,
-    chains: Mapping[str, Sequence[str]] = CHAINS,
+    path: Path, host: Host, stages: Mapping[str, Played] = STAGES, chains: Chains = CHAINS
 ) -> Mapping[str, str]:
     """Write the file; returns the base URL of each stage."""
     urls, lines = {}, list[str]()
     for name, played in stages.items():
         urls[name] = getattr(host, played.provider)(played.script)
-        table = {"provider": played.provider, "base_url": urls[name], "model": f"model-of-{name}", **played.keys}
-        lines += [f"[stages.{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
-    for name, plan in chains.items():
-        lines += [f"[chains.{name}]", f"stages = {json.dumps(plan)}", "deadline = 60"]
+        own = {"provider": played.provider, "base_url": urls[name], "model": f"model-of-{name}"}
+        names_one = any(key.partition(".")[0] == "breaker" for key in played.keys)
+        lines += _table(f"stages.{name}", {**own, **({} if names_one else {"breaker": PATIENT}), **played.keys})
+    for name, chain in chains.items():
+        table = chain if isinstance(chain, Mapping) else {"stages": chain}
+        lines += _table(f"chains.{name}", {"deadline": 60, **table})
     path.write_text("\n".join(lines) + "\n")
     return urls
+
+
+def _table(name: str, keys: Mapping[str, object]) -> list[str]:
+    return [f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in keys.items())]
+
+
+def _toml(value: object) -> str:
+    """JSON is TOML but for its tables; an inline table stands on one line."""
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{json.dumps(key)} = {_toml(each)}' for key, each in value.items())} }}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(value, ensure_ascii=False)

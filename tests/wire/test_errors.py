@@ -12,11 +12,12 @@ from staffel_wire import errors
 from staffel_wire.errors import UNANSWERED, Invalid, Refused, StaffelError
 
 KINDS = [errors.Refused, errors.Invalid, errors.Exhausted, errors.Expired, errors.Cancelled, errors.Unavailable]
+LATER = "2026-11-30T20:15:03.000Z"
 ROWS = [{"stage": "primary", "outcome": "failed"}]
 
 
 def raised(kind: type[StaffelError]) -> StaffelError:
-    return kind("exhausted: primary timeout 2.0 s", job="j", attempts=ROWS)
+    return kind("exhausted: primary timeout 2.0 s", job="j", attempts=ROWS, retry_at=LATER)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -24,7 +25,7 @@ def test_an_error_survives_being_made_from_its_arguments(kind: type[StaffelError
     """So Celery makes it again from a JSON result; an error of two arguments would fail there."""
     error = raised(kind)
     again = kind(*error.args)
-    assert (str(again), again.job, again.attempts) == (str(error), None, ())
+    assert (str(again), again.job, again.attempts, again.retry_at) == (str(error), None, (), None)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -44,7 +45,7 @@ def test_an_error_survives_pickling_with_all_that_it_carries(kind: type[StaffelE
     """As between the processes of a pool."""
     again = pickle.loads(pickle.dumps(raised(kind)))
     assert (type(again), str(again)) == (kind, "exhausted: primary timeout 2.0 s")
-    assert (again.job, again.attempts) == ("j", tuple(ROWS))
+    assert (again.job, again.attempts, again.retry_at) == ("j", tuple(ROWS), LATER)
     assert type(get_pickleable_exception(raised(kind))) is kind
 
 

@@ -57,13 +57,14 @@ def test_the_object_is_the_one_of_the_design_key_for_key() -> None:
     found = answered(ANSWERED, FAILED)
     assert list(found) == [
         "job", "status", "text", "stage", "finish_reason", "truncated", "usage", "cost_usd", "queued_s", "duration_s",
-        "attempts",
+        "retry_at", "parked_for", "attempts",
     ]  # fmt: skip
     attempt = found.pop("attempts")[0]
     assert found == {
         "job": "j", "status": "answered", "text": "Because.", "stage": "local", "finish_reason": "stop",
         "truncated": False, "usage": {"input_tokens": 12, "output_tokens": 47, "reasoning_tokens": 0},
-        "cost_usd": 0.25, "queued_s": 0.01, "duration_s": 0.61,
+        "cost_usd": 0.25, "queued_s": 0.01, "duration_s": 0.61, "retry_at": None,
+        "parked_for": None,
     }  # fmt: skip
     assert list(attempt.items()) == [
         ("n", 1), ("of", 3), ("stage", "primary"), ("model", "gpt-4.1"), ("outcome", "failed"),
@@ -84,6 +85,40 @@ def test_a_waiting_jobs_time_in_the_queue_grows() -> None:
     found = as_object("j", record("queued", queued_ms=500, enqueued_at=SUBMITTED + 700), {}, SUBMITTED + 1000)
     assert (found["queued_s"], found["duration_s"], found["status"]) == (0.8, 1.0, "queued")
     assert (found["text"], found["stage"], found["attempts"], found["cost_usd"]) == (None, None, [], 0.0)
+
+
+PARKED = record("parked", queued_ms=500, enqueued_at=SUBMITTED + 700, parked_for="primary", retry_at=SUBMITTED + 3_500)
+
+
+def test_a_parked_job_says_for_what_and_until_when() -> None:
+    """Its time in the waiting room is time in queues. The instant is the first known one, rounded up for a person."""
+    found = as_object("j", PARKED, ledger(FAILED), SUBMITTED + 1000)
+    assert (found["status"], found["parked_for"], found["retry_at"]) == (
+        "parked",
+        "primary",
+        "2023-11-14T22:13:23.500Z",
+    )
+    assert found["queued_s"] == 0.8
+    assert line(found) == "1 failed → parked for primary until 22:13:24Z"
+
+
+@pytest.mark.parametrize("status", ["queued", "running", "answered", "expired"])
+def test_a_job_that_goes_on_or_has_ended_is_no_longer_parked(status: str) -> None:
+    """Whatever its record still holds."""
+    found = as_object("j", {**PARKED, "status": status}, {}, SUBMITTED + 1000)
+    assert (found["parked_for"], found["retry_at"]) == (None, None)
+
+
+def test_an_exhausted_job_says_from_when_it_may_be_asked_again() -> None:
+    """In its error as well, as an instant and in its text; not where no stage will be asked again."""
+    found = as_object("j", record("exhausted", retry_at=SUBMITTED + 3_500), ledger(FAILED), SUBMITTED + 1000)
+    assert (found["retry_at"], line(found)) == ("2023-11-14T22:13:23.500Z", "1 failed → exhausted")
+    error = unanswered(found)
+    assert error.retry_at == "2023-11-14T22:13:23.500Z"
+    assert str(error) == (
+        "exhausted: primary server_error (500) 0.0 s (No room.); may be asked again from 2023-11-14T22:13:24Z"
+    )
+    assert unanswered(as_object("j", record("exhausted"), {}, SUBMITTED)).retry_at is None
 
 
 def test_a_job_that_nobody_knows_is_shown_as_unknown() -> None:
@@ -148,4 +183,4 @@ def test_a_job_without_an_answer_is_an_error_of_its_own(status: str) -> None:
 
 def test_the_ends_of_a_job_are_the_engines() -> None:
     """The package on the wire imports no worker, so the words are written twice."""
-    assert {str(status) for status in JobStatus} - {"queued", "running"} == ENDED
+    assert {str(status) for status in JobStatus} - {"queued", "running", "parked"} == ENDED

@@ -5,13 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
-from config.stages import Price, Stage
+from config.stages import Chain, Price, Stage
 from worker import prices
 from worker.failover.attempt import Usage
-from worker.prices import cost, warm
+from worker.prices import cost, per_token, unpriced, warm
 
 MILLION = Usage(1_000_000, 1_000_000)
 LISTED = Stage("a", "openai", "https://api.openai.com/v1", "gpt-4o-mini")
@@ -120,3 +122,59 @@ def test_a_package_that_is_broken_costs_no_answer(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "genai_prices", None)
     warm([LISTED])
     assert prices.cost(LISTED, MILLION, unbilled=False) is None
+    assert prices.per_token(LISTED) is None
+
+
+def test_an_estimate_uses_the_price_of_short_prompts() -> None:
+    """What is paid for 1M tokens in 1000 calls; a long prompt is found out after its call."""
+    gemini = Stage("a", "gemini", "https://generativelanguage.googleapis.com/v1beta", "gemini-2.5-pro")
+    for stage in (LISTED, gemini):
+        found = per_token(stage)
+        assert found is not None
+        for usage, per_million in zip((Usage(1000, 0), Usage(0, 1000)), found, strict=True):
+            assert cost(stage, usage, unbilled=False) == pytest.approx(per_million / 1000)
+
+
+def test_the_price_of_an_estimate_has_the_order_of_the_cost() -> None:
+    """The house, the stage's own, the list, nobody knows."""
+    own = Price(input=2, output=8)
+    assert per_token(replace(LISTED, local=True, price=own)) == (0, 0)
+    assert per_token(replace(LISTED, price=own)) == (2, 8)
+    assert per_token(replace(LISTED, model="no-such-model")) is None
+    assert per_token(Stage("a", "scripted", model="gpt-4o-mini")) is None
+
+
+def test_a_fee_for_each_call_is_no_price_of_tokens() -> None:
+    """Divided by a thousand tokens it would be the dearest of all."""
+    found = per_token(Stage("a", "openai", "https://api.perplexity.ai", "sonar-pro"))
+    assert found is not None
+    assert found[0] < found[1] < 100
+
+
+UNKNOWN = replace(LISTED, name="b", model="gpt-x")
+SCRIPTED = Stage("c", "scripted", model="scripted")
+HOUSE = Stage("d", "ollama", "http://127.0.0.1:11434", "m", local=True)
+
+
+def _without(stages: Iterable[Stage], *chains: Chain) -> dict[str, str]:
+    found = unpriced({stage.name: stage for stage in stages}, {chain.name: chain for chain in chains})
+    return {problem.path: problem.text for problem in found}
+
+
+def test_a_budget_over_an_unknown_price_is_a_problem() -> None:
+    """Each call would count as nothing: the budget would never be used up."""
+    chains = (Chain("dear", ("a", "b", "c", "d"), usd_per_day=5), Chain("free", ("b", "c")))
+    own = replace(UNKNOWN, usd_per_day=1.0)
+    assert _without([LISTED, own, SCRIPTED, HOUSE], *chains) == {
+        "stages.b.usd_per_day": "no price is known for gpt-x at the address of stages.b; "
+        "write price = { input = ..., output = ... } there",
+        "chains.dear.usd_per_day": "no price is known for gpt-x at the address of stages.b, "
+        "scripted at the address of stages.c; write price = { input = ..., output = ... } there",
+    }
+
+
+def test_a_budget_over_known_prices_is_none() -> None:
+    """The list's, the stage's own, and the house; of a stage without a budget nobody asks."""
+    priced = replace(SCRIPTED, price=Price(input=1, output=1), usd_per_day=0.0)
+    stages = [replace(LISTED, usd_per_day=1), replace(HOUSE, usd_per_day=1), priced, UNKNOWN]
+    assert _without(stages, Chain("dear", ("a", "c", "d"), usd_per_day=0), Chain("free", ("a", "b"))) == {}

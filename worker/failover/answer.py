@@ -13,6 +13,7 @@ from worker.failover.attempt import Usage
 class Status(StrEnum):
     QUEUED = "queued"
     RUNNING = "running"
+    PARKED = "parked"
     ANSWERED = "answered"
     EXHAUSTED = "exhausted"
     REFUSED = "refused"

@@ -15,10 +15,10 @@ from worker.failover.deadline import allowed
 from worker.failover.outcome import Judged, Pricing, judged
 from worker.failover.provider import Call, Provider
 from worker.failover.request import Request
-from worker.failover.state import Elsewhere, Over, Permit, Settlement, State, Taken, Visit
+from worker.failover.state import Elsewhere, Lesson, Over, Parked, Permit, Settlement, State, Taken, Visit
 
-End = View | Elsewhere | Taken
-"""A job that ended, one that goes on elsewhere (handoff), or one that this delivery has nothing to do with."""
+End = View | Elsewhere | Parked | Taken
+"""A job that ended, one that goes on elsewhere (handoff) or later, or one that this delivery has nothing to do with."""
 
 Log = Callable[[str, Attempt], None]
 
@@ -66,7 +66,7 @@ class Engine:
     price: Pricing
 
     async def walk(self, visit: Visit, stop: Stop) -> End:
-        """Walk the job's plan from where its ledger stops, until an answer, the end of the plan or another lane.
+        """Walk the job's plan from where its ledger stops, until an answer, its end, or another lane or time.
 
         Always one admit and one settle around a call, and never a pause between two stages.
         """
@@ -76,7 +76,7 @@ class Engine:
             match await self.state.admit(visit):
                 case Over(view):
                     return view
-                case Elsewhere() | Taken() as other:
+                case Elsewhere() | Parked() | Taken() as other:
                     return other
                 case Permit() as permit:
                     visit = permit.visit
@@ -112,6 +112,7 @@ class Engine:
         reply = await stop.run(read(provider, call, budget, sink))
         if reply is None:
             spent = self.price(stage, None, unbilled=False)
-            return replace(record, duration_s=now() - began, cost_usd=spent), Settlement(Status.CANCELLED)
+            settlement = Settlement(Status.CANCELLED, lesson=Lesson(usd=spent))
+            return replace(record, duration_s=now() - began, cost_usd=spent), settlement
         record = replace(record, committed=reply.shown)
         return judged(Judged(record, permit, call, reply), provider, self.price)

@@ -48,7 +48,7 @@ def judged(case: Judged, provider: Provider, price: Pricing) -> tuple[Attempt, S
         return _judged(case, provider, price)
     except Exception:  # noqa: BLE001 - whatever it is
         record = replace(case.record, outcome=Outcome.FAILED, reason=Reason.MALFORMED, duration_s=case.reply.duration_s)
-        return record, Settlement(_end(case), lesson=Lesson(loud=True))
+        return record, _goes_on(case, Lesson(loud=True))
 
 
 def _judged(case: Judged, provider: Provider, price: Pricing) -> tuple[Attempt, Settlement]:
@@ -66,6 +66,7 @@ def _judged(case: Judged, provider: Provider, price: Pricing) -> tuple[Attempt, 
         detail=detail(fault.words.text, stage, case.call.request) if fault else None,
     )
     verdict, field = _verdict(case, provider)
+    case = replace(case, record=record)
     if verdict is None:
         return replace(record, outcome=Outcome.ANSWERED, reason=None), _answered(case)
     return replace(record, outcome=Outcome.FAILED, reason=verdict.reason), _failed(case, verdict, field)
@@ -118,7 +119,9 @@ def _answered(case: Judged) -> Settlement:
     cut = accept.is_cut_short(reply.end)
     text = reply.text if case.call.request.response_schema is None else schema.bare(reply.text)
     answer = Answer(text, case.call.stage.name, "length" if cut else "stop", cut, reply.usage)
-    return Settlement(Status.ANSWERED, answer, lesson=Lesson(worked=True))
+    slow = case.call.stage.breaker.slow_call
+    lesson = replace(_taken(case), worked=True, failed=slow is not None and reply.duration_s > slow)
+    return Settlement(Status.ANSWERED, answer, lesson=lesson)
 
 
 def _failed(case: Judged, verdict: Verdict, field: str) -> Settlement:
@@ -126,25 +129,47 @@ def _failed(case: Judged, verdict: Verdict, field: str) -> Settlement:
     if field and case.reply.fault is not None:
         return Settlement(lesson=replace(lesson, dropped=field, believed=judge.holds_always(case.reply.fault)))
     if not verdict.consequences.goes_on:
-        return Settlement(Status.REFUSED, otherwise=_end(case), lesson=replace(lesson, refused=mark(case.call.request)))
-    return Settlement(_end(case), lesson=lesson)
+        return Settlement(Status.REFUSED, lesson=replace(lesson, refused=mark(case.call.request)))
+    return _goes_on(case, lesson)
 
 
 def _lesson(case: Judged, verdict: Verdict) -> Lesson:
-    fault = case.reply.fault
-    counts = verdict.consequences.counts
+    """A failure's: an outage, a throttle or a permanent fault closes the stage, everything else says nothing of it."""
+    fault, counts = case.reply.fault, verdict.consequences.counts
     closes = counts in {Counts.THROTTLE, Counts.OUTAGE, Counts.PERMANENT}
-    closed = fault.retry_after_s if fault is not None and closes else None
-    return Lesson(closed_s=closed or 0.0, loud=verdict.consequences.loud)
+    named = fault.retry_after_s if fault is not None and closes else None
+    return replace(
+        _taken(case),
+        failed=counts is Counts.OUTAGE,
+        throttled=counts is Counts.THROTTLE,
+        permanent=counts is Counts.PERMANENT,
+        closed_s=0.0 if named is None else max(named, _SHORTEST_S),
+        reached=fault is None or fault.kind not in {Kind.CONNECT, Kind.OURS},
+        loud=verdict.consequences.loud,
+    )
 
 
-def _end(case: Judged) -> Status | None:
-    """How the job ends if this attempt brought no answer; None while the plan goes on."""
-    permit, fault = case.permit, case.reply.fault
-    if permit.place + 1 < len(permit.plan) and not case.record.committed:
-        return None  # what a caller has seen cannot be taken back, and no other stage would go on from there
-    late = fault is not None and fault.kind is Kind.SPENT and case.call.stage.timeout > permit.left_s
-    return Status.EXPIRED if late else Status.EXHAUSTED
+_SHORTEST_S = 0.1
+"""A host that says "again in 0 s" is given this much rest."""
+
+
+def _taken(case: Judged) -> Lesson:
+    """What the call took of the stage's limits and budget, as far as it is known."""
+    usage, usd = case.record.usage, case.record.cost_usd
+    tokens = min(usage.input_tokens + usage.output_tokens, _MOST_TOKENS) if usage else None
+    return Lesson(tokens=tokens, usd=None if usd is None else min(usd, _MOST_USD))
+
+
+_MOST_TOKENS, _MOST_USD = 10**9, 10.0**6
+"""No call takes more, whatever a host counts: a bucket must not be in debt for years by one number."""
+
+
+def _goes_on(case: Judged, lesson: Lesson) -> Settlement:
+    """What a caller has seen cannot be taken back, and no other stage would go on from there: that ends the job."""
+    fault = case.reply.fault
+    late = fault is not None and fault.kind is Kind.SPENT and case.call.stage.timeout > case.permit.left_s
+    last = Status.EXPIRED if late else Status.EXHAUSTED
+    return Settlement(last if case.record.committed else None, last=last, lesson=lesson)
 
 
 def mark(request: Request) -> str:

@@ -12,6 +12,15 @@ from worker.failover.attempt import Attempt, Reason
 REFUSALS = 5
 """So many different requests in a row, called wrong by one stage without a success, are that stage's fault."""
 
+PROBE_AFTER_S = 10.0
+"""What a lease outlives the longest that its call may take; its holder's death ends it sooner."""
+
+ON_ITS_WAY_S = 30.0
+"""A probe is kept so long for a job that was sent to another worker to make it."""
+
+BACK_OFF_S, MOST_BACK_OFF_S = 2.0, 60.0
+"""A stage that throttles and names no time is closed for the first, doubled each time in a row up to the second."""
+
 LOUD_S = 900.0
 """One fault of one stage is told to a person once in so many seconds, or again after a success."""
 
@@ -61,6 +70,8 @@ class Permit:
     """The request as the door took it; there on the first admit of a delivery only."""
     dropped: frozenset[str] = frozenset()
     """Fields that this stage is known not to take."""
+    probe: bool = False
+    """The one call that finds out whether a stage works again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,20 +97,45 @@ class Taken:
     known: bool
 
 
-Admission = Permit | Elsewhere | Over | Taken
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """No stage that is left may run now, but `stage` may before the deadline: the job waits without a worker.
+
+    `until` in epoch seconds of the server's clock: the first instant that is known, no promise. The one who is told so
+    has `park` still to ask for, with whatever will be sent when the job goes on.
+    """
+
+    stage: str
+    lane: str
+    reason: Reason
+    until: float
+    view: View
+
+
+Admission = Permit | Elsewhere | Over | Taken | Parked
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
     """What an attempt taught about its stage, for all workers.
 
-    `closed_s`: the stage is not asked for so long; `dropped`: a field that it does not take, and this job asks it once
-    more without, `believed` by other jobs too; `refused`: the mark of a request that it called wrong; `loud`: a person
-    should hear of it.
+    Of the stage's health: `worked`, a success; `failed`, an outage (a success that was too slow is both);
+    `throttled`, its limits; `permanent`, out of order until a person or an hour mends it. `closed_s`: the host named
+    the seconds until it may be asked again. `reached`: the request was at the host, so that its limits count it;
+    `tokens` and `usd`: what it took, None where that is not known.
+
+    Of its likings: `dropped`, a field that it does not take, and this job asks it once more without, `believed` by
+    other jobs too; `refused`, the mark of a request that it called wrong; `loud`: a person should hear of it.
     """
 
     worked: bool = False
+    failed: bool = False
+    throttled: bool = False
+    permanent: bool = False
     closed_s: float = 0.0
+    reached: bool = True
+    tokens: int | None = None
+    usd: float | None = None
     dropped: str = ""
     believed: bool = True
     refused: str = ""
@@ -111,13 +147,13 @@ NO_LESSON = Lesson()
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """What came of an attempt. With `end` the job ends here, `otherwise` says how it does if the guard of `REFUSALS`
-    takes the blame from the request; None: the plan goes on.
+    """What came of an attempt. With `end` the job ends here, unless the guard of `REFUSALS` takes the blame from a
+    request that was refused; None: the plan goes on, and where nothing is left of it, the job ends as `last`.
     """
 
     end: Status | None = None
     answer: Answer | None = None
-    otherwise: Status | None = None
+    last: Status = Status.EXHAUSTED
     lesson: Lesson = NO_LESSON
 
 
@@ -138,6 +174,9 @@ class Settled:
 class State(Protocol):
     async def admit(self, visit: Visit) -> Admission:
         """Claim the job (first time), write down every stage that cannot run here and why, and admit the next one.
+
+        A stage that was passed over, or has throttled this job, and that may run later is tried once the plan has
+        been walked; if none of these may run now, the job is parked or ends as exhausted.
 
         Asked again for the same visit with no settle between, it grants the same once more.
         """

@@ -5,7 +5,15 @@ from __future__ import annotations
 from redis import Redis as SyncRedis
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import (
+    BusyLoadingError,
+    ConnectionError,  # noqa: A004 - Redis's own, which is no OSError
+    MasterDownError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    TimeoutError,  # noqa: A004
+)
 from redis.retry import Retry
 
 from staffel_wire.url import shown_url
@@ -14,9 +22,20 @@ from staffel_wire.url import trouble as line_of_trouble
 AWAY = (RedisError, OSError)
 """What is raised where Redis does not answer."""
 
+_GONE = (
+    ConnectionError, TimeoutError, BusyLoadingError, ReadOnlyError, OutOfMemoryError, MasterDownError, OSError,
+)  # fmt: skip
+_TAKES_NO_WRITES = frozenset({"MISCONF", "NOREPLICAS", "BUSY"})
+"""Its disk is full, its replicas are away, it runs somebody's long script: redis-py has no class for these."""
+
 _CONNECTIONS = 16
 _TIMEOUT_S = 3.0
 _BLOCKING_S = 2.0
+
+
+def comes_back(error: BaseException) -> bool:
+    """Whether Redis is only away for now: not there, starting, full or taking no writes; else it has refused a step."""
+    return isinstance(error, _GONE) or str(error).partition(" ")[0] in _TAKES_NO_WRITES
 
 
 def connect(url: str) -> Redis:

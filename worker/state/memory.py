@@ -1,28 +1,21 @@
-"""The shared state of one process, for tests and for trying things out: the same steps as the Lua beside it.
-
-A record is kept as the Redis member keeps it, names and values as text, so that both show a job in the same way.
-"""
+"""The shared state of one process, for tests and for trying things out: the same steps as the Lua beside it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
+from types import MappingProxyType
 from typing import Any
 
-from config.stages import Stage, identity
-from staffel_wire import record as shown
-from worker.failover.answer import ENDED, Status, View
-from worker.failover.attempt import Attempt, Outcome, Reason
-from worker.failover.deadline import kept_for_later
+from config.stages import Chain, Stage, identity
+from staffel_wire.stages import Action
+from worker.failover.answer import Status, View
+from worker.failover.attempt import Attempt, Reason
 from worker.failover.state import (
     GOES_ON,
-    LOUD_S,
-    MOST_DROPPED,
-    NO_LESSON,
-    REFUSALS,
-    REMEMBERED_S,
-    UNFIT,
+    ON_ITS_WAY_S,
+    PROBE_AFTER_S,
     Admission,
     Elsewhere,
     Lesson,
@@ -33,52 +26,58 @@ from worker.failover.state import (
     Taken,
     Visit,
 )
+from worker.state.memory_gates import ANYBODY, Class, Triple
+from worker.state.memory_jobs import Jobs, Record
+from worker.state.memory_limits import Holder, Limited, Taking, cost, end_of_day, on_its_way, unused
+from worker.state.memory_lines import Lines
+from worker.state.memory_stages import Stages
+from worker.state.memory_ways import Way, Ways
+from worker.state.rules import Prices
 
-
-@dataclass(slots=True)
-class Notes:
-    """What is known of one stage. Instants in milliseconds; `loud` until when a fault is not told again."""
-
-    id: str
-    closed_until: int = 0
-    closed_for: str = ""
-    believed_until: int = 0
-    dropped: list[str] = field(default_factory=list)
-    refused: list[str] = field(default_factory=list)
-    loud: dict[str, int] = field(default_factory=dict)
+UNTIL_SWITCHED_ON_MS = 365 * 86_400_000
 
 
 class Memory:
     """`clock` gives epoch seconds; `workers` holds the owners that live."""
 
-    def __init__(self, stages: Mapping[str, Stage], clock: Callable[[], float]) -> None:
-        self.stages, self.clock = stages, clock
-        self.records: dict[str, dict[str, Any]] = {}
-        self.ledgers: dict[str, dict[str, str]] = {}
+    def __init__(
+        self, stages: Mapping[str, Stage], clock: Callable[[], float],
+        chains: Mapping[str, Chain] = MappingProxyType({}), prices: Prices = lambda _stage: None,
+    ) -> None:  # fmt: skip
+        self.stages, self.clock, self.chains, self.prices = stages, clock, chains, prices
         self.workers: set[str] = set()
-        self.notes: dict[str, Notes] = {}
+        self.jobs = Jobs(self._ms)
+        self.records, self.ledgers = self.jobs.records, self.jobs.ledgers
+        self.health = Stages()
+        self.limits = Limited(lambda owner: owner in self.workers)
+        self.lines = Lines()
 
-    def submit(self, job: str, request: Mapping[str, Any], plan: tuple[str, ...], lane: str, deadline: float) -> None:
-        """Write a new job's record; `deadline` in seconds from now."""
-        now = self._ms()
-        self.records[job] = {
-            "status": "queued", "request": dict(request), "plan": plan, "lane": lane,
-            "local_only": bool(request.get("local_only")), "images": bool(request.get("images")),
-            "submitted_at": now, "enqueued_at": now, "queued_ms": 0,
-            "deadline_at": now + round(deadline * 1000), "next": 0, "fence": 0, "owner": "",
-            "delivery": "", "cancel": False,
-        }  # fmt: skip
-        self.ledgers[job] = {}
+    def submit(  # noqa: PLR0917 - a record's fields
+        self, job: str, request: Mapping[str, Any], plan: tuple[str, ...], lane: str, deadline: float,
+        chain: str = "default", tokens_in: int = 0, tokens_out: int | None = None,
+    ) -> None:  # fmt: skip
+        """Write a new job's record; `deadline` in seconds from now, tokens as the door estimates them."""
+        said = {"plan": plan, "lane": lane, "chain": chain, "tokens_in": tokens_in, "tokens_out": tokens_out}
+        self.jobs.submit(job, request, deadline, **said)
 
     def cancel(self, job: str) -> None:
-        """Mark the job; it ends at its next admit."""
-        self.records[job]["cancel"] = True
+        """A job that nobody works on ends here; another is marked, and ends at its next admit."""
+        record = self.records[job]
+        if self.jobs.ended(job):
+            return
+        record["cancel"] = True
+        self.lines.hurry(job, self._ms())
+        if record["owner"] not in self.workers:
+            self.jobs.finish(job, Status.CANCELLED)
 
     async def admit(self, visit: Visit) -> Admission:
         record = self.records.get(visit.job)
         if record is None:
+            self.lines.leave(visit.job)
             return Taken(known=False)
-        if record["status"] in ENDED:
+        if self.jobs.ended(visit.job):
+            self.lines.leave(visit.job)
+            record.pop("signature", None)
             return Over(self.view(visit.job))
         first = visit.fence == 0
         if first and (record["owner"], record["delivery"]) == (visit.owner, visit.delivery):
@@ -90,150 +89,179 @@ class Memory:
         elif visit.fence != record["fence"]:
             return Taken(known=True)
         else:
-            self._take_back_lost_permit(visit.job)
+            self._take_back_lost_permit(visit, record)
         if record["cancel"]:
             return self._over(visit.job, Status.CANCELLED)
         if self._ms() >= record["deadline_at"]:
             return self._over(visit.job, Status.EXPIRED)
         return self._next(visit, record, first=first)
 
-    def _claim(self, visit: Visit, record: dict[str, Any]) -> Visit:
-        if record["owner"] == "":
-            record["queued_ms"] += self._ms() - record["enqueued_at"]
+    def _claim(self, visit: Visit, record: Record) -> Visit:
         record["fence"] += 1
-        record |= {"owner": visit.owner, "delivery": visit.delivery, "status": "running", "lane": visit.lane}
-        self._settle_orphans(visit.job)
+        self._own(visit, record)
+        self.jobs.settle_orphans(visit.job)
+        taking, record["permit"] = record["permit"], None
+        if taking is not None and taking.stage in self.stages:
+            self.limits.give_back(self.stages[taking.stage], taking)
         return replace(visit, fence=record["fence"])
 
-    def _next(self, visit: Visit, record: dict[str, Any], *, first: bool) -> Admission:
-        plan = record["plan"]
-        left = (record["deadline_at"] - self._ms()) / 1000
-        for place in range(record["next"], len(plan)):
-            stage = self.stages.get(plan[place])
-            reason = self._unfit(record, place, left)
-            if reason is None and stage is not None and stage.lane != visit.lane:
-                record |= {"status": "queued", "owner": "", "lane": stage.lane, "enqueued_at": self._ms()}
-                return Elsewhere(stage.lane, stage.name, self.view(visit.job))
-            row = self._row(visit, plan[place], stage, reason, len(plan) - place - 1)
-            if reason is None:
-                return Permit(
-                    visit, row.stage, place, row.n, row.of, left, self._kept(record, place), row.started_at, plan,
-                    record["request"] if first else None, frozenset(self._notes(row.stage).dropped),
-                )  # fmt: skip
-            record["next"] = place + 1
-        return self._over(visit.job, Status.EXHAUSTED)
+    def _take_back_lost_permit(self, visit: Visit, record: Record) -> None:
+        """The reply to this owner's last admit was lost: nothing was called, and no message was sent."""
+        taking, record["permit"] = record["permit"], None
+        if taking is not None:
+            stage = self.stages[taking.stage]
+            self.limits.give_back(stage, taking)
+            back = (taking.requests, taking.tokens, taking.nano)
+            self.limits.refund(stage, taking, back, self.chains, self._ms())
+            del self.ledgers[visit.job][str(taking.n)]
+        if record["owner"] == "":
+            self._own(visit, record)
 
-    def _unfit(self, record: Mapping[str, Any], place: int, left: float) -> Reason | None:
-        stage = self.stages.get(record["plan"][place])
-        if stage is None:
-            return Reason.UNSUPPORTED
-        if record["local_only"] and not stage.local:
-            return Reason.LOCAL_ONLY
-        if record["images"] and not stage.takes.images:
-            return Reason.CAPABILITY
-        if left - self._kept(record, place) <= 0:
-            return Reason.DEADLINE
-        notes = self._notes(stage.name)
-        return Reason(notes.closed_for) if notes.closed_until > self._ms() else None
+    def _own(self, visit: Visit, record: Record) -> None:
+        self.jobs.claim(record, visit)
+        self.lines.leave(visit.job)
 
-    def _kept(self, record: Mapping[str, Any], place: int) -> float:
-        return kept_for_later(record["plan"], self.stages, place, at_home=record["local_only"])
-
-    def _row(self, visit: Visit, name: str, stage: Stage | None, reason: Reason | None, later: int) -> Attempt:
-        n = len(self.ledgers[visit.job]) + 1
-        row = Attempt(
-            n=n, of=n + later, stage=name, model=stage.model if stage else "", reason=reason,
-            started_at=self._ms() / 1000, outcome=Outcome.SKIPPED if reason else Outcome.STARTED, worker=visit.worker,
-            cost_usd=0.0 if reason or (stage and stage.local) else None,
+    def _next(self, visit: Visit, record: Record, *, first: bool) -> Admission:
+        ways = Ways(
+            self.stages, self.chains, self.prices, self.jobs, self.health, self.limits, visit, record,
         )  # fmt: skip
-        self.ledgers[visit.job][str(n)] = json.dumps(row.as_record())
-        return row
+        waiting = []
+        for way in ways.found():
+            if way.reason is None:
+                return self._granted(ways, way, first=first)
+            waiting.append((way, way.reason))
+        parkable = [
+            (way, reason) for way, reason in waiting
+            if way.parkable and way.until < record["deadline_at"] - ways.kept(way.place)
+        ]  # fmt: skip
+        if not parkable:
+            earliest = min((way.until for way, _ in waiting), default=None)
+            return self._over(visit.job, Status.EXHAUSTED, earliest)
+        best, reason = min(parkable, key=lambda one: (one[0].until, one[0].place))
+        return self.jobs.parked(visit.job, best.stage, reason, best.until)
+
+    def _granted(self, ways: Ways, way: Way, *, first: bool) -> Permit | Elsewhere:
+        visit, record, stage, now = ways.visit, ways.record, way.stage, self._ms()
+        if stage.lane != visit.lane:
+            if way.probe:
+                self.limits.probes.take(stage.name, on_its_way(visit.job), now + round(ON_ITS_WAY_S * 1000))
+            self.jobs.hand_over(record, stage.lane)
+            return Elsewhere(stage.lane, stage.name, self.view(visit.job))
+        plan, kept, known = record["plan"], ways.kept(way.place), self.health.renewed(stage)
+        row = self.jobs.row(visit, stage.name, stage, None, len(plan) - way.place - 1)
+        self._take(ways, way, row.n, known.generation)
+        return Permit(
+            visit, stage.name, way.place, row.n, row.of, ways.left() / 1000, kept / 1000, row.started_at, plan,
+            record["request"] if first else None,
+            frozenset(known.dropped if known.believed_until > now else ()), way.probe,
+        )  # fmt: skip
+
+    def _take(self, ways: Ways, way: Way, n: int, generation: int) -> None:
+        """All that the call needs, written down so that whoever follows can give it back."""
+        visit, record, limits, now = ways.visit, ways.record, way.stage.limits, self._ms()
+        tokens, nano = ways.estimate(way.stage)
+        record["permit"] = Taking(
+            n, way.stage.name, Holder(visit.owner, visit.job, visit.fence), generation, way.probe,
+            requests=cost(1, limits.requests_per_minute) if limits.requests_per_minute else 0,
+            tokens=cost(tokens, limits.tokens_per_minute) if limits.tokens_per_minute else 0,
+            nano=nano, day=end_of_day(now), chain=record["chain"],
+        )  # fmt: skip
+        longest = min(round(way.stage.timeout * 1000), ways.left() - ways.kept(way.place))
+        end = now + longest + round(PROBE_AFTER_S * 1000)
+        self.limits.take(way.stage, record["permit"], end, self.chains, now)
 
     async def settle(self, permit: Permit, attempt: Attempt, settlement: Settlement = GOES_ON) -> Settled:
-        job, lesson, end = permit.visit.job, settlement.lesson, settlement.end
-        record = self.records[job]
-        if record["fence"] != permit.visit.fence:
+        job, lesson = permit.visit.job, settlement.lesson
+        record = self.records.get(job)
+        if record is None or record["fence"] != permit.visit.fence:
             return Settled(fenced=True)
-        self.ledgers[job][str(attempt.n)] = json.dumps(attempt.as_record())
-        if record["status"] in ENDED:
-            return Settled(self.view(job))
-        alarm, suspect = self._learn(permit.stage, attempt.reason, lesson)
+        self.jobs.write(job, attempt)
+        taking: Taking | None = record["permit"]
+        if taking is None or taking.n != attempt.n:
+            return Settled(self.view(job) if self.jobs.ended(job) else None)
+        record["permit"] = None
+        alarm, suspect = self._learn(taking, attempt.reason, lesson)
+        if self.jobs.ended(job):
+            return Settled(self.view(job), alarm=alarm)
+        end = None if suspect else settlement.end
         if not lesson.dropped:
-            record["next"] = permit.place + 1
+            record["next"] = max(record["next"], permit.place + 1)
+            kept = {permit.place} if lesson.throttled else set()
+            record["again"] = sorted(set(record["again"]) - {permit.place} | kept)
+            if end is None and record["next"] >= len(record["plan"]) and not record["again"]:
+                end = settlement.last
+        if end is None:
+            return Settled(alarm=alarm)
         if settlement.answer is not None:
             record["answer"] = json.dumps(asdict(settlement.answer))
-        if suspect:
-            end = settlement.otherwise
-        return Settled(self._over(job, end).view if end is not None else None, alarm=alarm)
+        return Settled(self.jobs.finish(job, end), alarm=alarm)
 
-    def _notes(self, stage: str) -> Notes:
-        whose = identity(self.stages[stage])
-        found = self.notes.setdefault(stage, Notes(whose))
-        if found.id != whose:
-            found = self.notes[stage] = Notes(whose)
-        if found.believed_until <= self._ms():
-            found.dropped, found.refused, found.loud = [], [], {}
-        return found
-
-    def _learn(self, stage: str, reason: Reason | None, lesson: Lesson) -> tuple[bool, bool]:
-        """Whether a person should hear of it now, and whether the stage is to blame for its refusals."""
-        if lesson == NO_LESSON:
+    def _learn(self, taking: Taking, reason: Reason | None, lesson: Lesson) -> tuple[bool, bool]:
+        """Give back what the call held; whether it is heard of, and whether the stage is to blame."""
+        stage, now = self.stages.get(taking.stage), self._ms()
+        if stage is None:
             return False, False
-        notes, now = self._notes(stage), self._ms()
-        if lesson.worked:
-            notes.refused, notes.loud = [], {}
-            return False, False
-        if (until := now + round(lesson.closed_s * 1000)) > max(now, notes.closed_until):
-            notes.closed_until, notes.closed_for = until, str(reason)
-        if lesson.dropped and lesson.believed and lesson.dropped not in notes.dropped:
-            notes.dropped = [*notes.dropped, lesson.dropped][:MOST_DROPPED]
-        if lesson.refused and lesson.refused not in notes.refused and len(notes.refused) < REFUSALS:
-            notes.refused.append(lesson.refused)
-        suspect = bool(lesson.refused) and len(notes.refused) >= REFUSALS
-        told = f"{reason} {lesson.dropped}".strip()
-        alarm = (lesson.loud or suspect) and notes.loud.get(told, 0) <= now
-        if alarm:
-            notes.loud[told] = now + round(LOUD_S * 1000)
-        if (lesson.dropped or lesson.refused or alarm) and notes.believed_until <= now:
-            notes.believed_until = now + round(REMEMBERED_S * 1000)
-        return alarm, suspect
+        still = self.limits.give_back(stage, taking)
+        self.limits.refund(stage, taking, unused(stage, taking, lesson), self.chains, now)
+        known = self.health.renewed(stage)
+        told = known.likes(lesson, reason, now)
+        if known.generation == taking.generation and (still or not taking.probe):
+            mates = {
+                name: mate for name, mate in self.stages.items()
+                if name == stage.name or (stage.limit_group and mate.limit_group == stage.limit_group)
+            }  # fmt: skip
+            self.health.judge(mates, stage, lesson, reason, now, probe=taking.probe)
+        return told
 
-    def _take_back_lost_permit(self, job: str) -> None:
-        ledger = self.ledgers[job]
-        last = str(len(ledger))
-        if last in ledger and json.loads(ledger[last])["outcome"] == Outcome.STARTED:
-            del ledger[last]
+    def _over(self, job: str, status: Status, retry_at: int | None = None) -> Over:
+        self.lines.leave(job)
+        if retry_at is not None:
+            self.records[job]["retry_at"] = retry_at
+        return Over(self.jobs.finish(job, status))
 
-    def _settle_orphans(self, job: str) -> None:
-        for n, row in self.ledgers[job].items():
-            if (found := json.loads(row))["outcome"] == Outcome.STARTED:
-                found |= {"outcome": Outcome.UNKNOWN, "reason": Reason.CRASHED}
-                self.ledgers[job][n] = json.dumps(found)
-
-    def _over(self, job: str, status: Status) -> Over:
-        self._settle_orphans(job)
-        record = self.records[job]
-        if record["status"] == Status.QUEUED:
-            record["queued_ms"] += self._ms() - record["enqueued_at"]
-        if status is Status.EXHAUSTED and self._fits_nowhere(job):
-            status = Status.REFUSED
-        record |= {"status": str(status), "ended_at": self._ms(), "owner": ""}
-        record.pop("request", None)
-        return Over(self.view(job))
-
-    def _fits_nowhere(self, job: str) -> bool:
-        """Every stage that could have been asked cannot serve this very request."""
-        if self.records[job]["next"] < len(self.records[job]["plan"]):
+    async def park(self, job: str, signature: str) -> bool:
+        """Put a job that was told to wait into its stage's line; False where it has ended or is under way again."""
+        record = self.records.get(job)
+        if record is None or record["status"] != Status.PARKED or record["parked_for"] not in self.stages:
             return False
-        rows = sorted((json.loads(row) for row in self.ledgers[job].values()), key=lambda row: int(row["n"]))
-        last = {row["stage"]: row["reason"] for row in rows}
-        asked = [reason for reason in last.values() if reason != Reason.LOCAL_ONLY]
-        return bool(asked) and all(reason in UNFIT for reason in asked)
+        record["signature"] = signature
+        self.lines.join(job, record["parked_for"], record["submitted_at"], record["deadline_at"], self._ms())
+        return True
+
+    async def feed(self) -> list[str]:
+        """The parked jobs that are to be sent on now; each is told again after a while if nobody claims it."""
+        now = self._ms()
+        sent = self.lines.late(now)
+        for stage in self.stages.values():
+            gate = self.health.gate(stage, now)
+            if gate.reason is not None or not self.lines.waits(stage.name):
+                continue
+            if gate.due:
+                room = 0 if self.limits.probes.held(stage.name, 1, now) else 1
+            else:
+                room = self.limits.room(stage, self.lines.on_their_way(stage.name, now), now)
+            for job in self.lines.next(stage.name, room, now):
+                if gate.due:
+                    self.limits.probes.take(stage.name, on_its_way(job), now + round(ON_ITS_WAY_S * 1000))
+                sent.append(job)
+        return sent
+
+    async def switch(self, stage: str, action: Action, for_s: float | None = None) -> bool:
+        """Do by hand what `staffel stages off | on | reset` does; False where there is no such stage."""
+        found = self.stages.get(stage)
+        if found is None:
+            return False
+        if action == "reset":
+            self.health.reset(found)
+            self.limits.probes.clear(stage)
+            return True
+        until = self._ms() + (UNTIL_SWITCHED_ON_MS if for_s is None else round(for_s * 1000))
+        triple = Triple(Reason.SWITCHED_OFF, until, ANYBODY) if action == "off" else None
+        self.health.gates.put(stage, identity(found), Class.HAND, triple)
+        return True
 
     def view(self, job: str) -> View:
-        record = self.records[job]
-        texts = {name: str(value) for name, value in record.items()}
-        return View(job, Status(record["status"]), shown.as_object(job, texts, self.ledgers[job], self._ms()))
+        return self.jobs.view(job)
 
     def _ms(self) -> int:
         return round(self.clock() * 1000)

@@ -8,34 +8,41 @@ from typing import TypeVar
 
 from worker.failover.attempt import Attempt
 from worker.failover.state import GOES_ON, Admission, Permit, Settled, Settlement, State, Visit
-from worker.state.connection import AWAY
+from worker.state.connection import AWAY, comes_back
 
+WAIT_S = 300.0
+"""How long a step is asked again that Redis refuses: workers of two versions may meet for the time of a deploy."""
+
+_PAUSE_S = 0.25
 T = TypeVar("T")
 
 
 class Patient:
-    """Asks again every `pause_s`, for `wait_s` at most, and then raises what the state raised.
+    """Asks again for as long as the state is away: what a call has brought is paid for, and waits here in memory.
 
-    What a call has brought is paid for and must not be lost with the connection. A settle that was carried out and
-    whose reply was lost changes nothing the second time.
+    A settle that was carried out and whose reply was lost changes nothing the second time. `wait_s` bounds what is
+    asked again of a state that is there and refuses; then its own error is raised.
     """
 
-    def __init__(self, state: State, wait_s: float = 300.0, pause_s: float = 0.25) -> None:
-        self._state, self._wait, self._pause = state, wait_s, pause_s
+    def __init__(self, state: State, wait_s: float = WAIT_S) -> None:
+        self._state, self._wait = state, wait_s
 
     async def admit(self, visit: Visit) -> Admission:
-        return await self._patiently(lambda: self._state.admit(visit))
+        return await patiently(lambda: self._state.admit(visit), self._wait)
 
     async def settle(self, permit: Permit, attempt: Attempt, settlement: Settlement = GOES_ON) -> Settled:
-        return await self._patiently(lambda: self._state.settle(permit, attempt, settlement))
+        return await patiently(lambda: self._state.settle(permit, attempt, settlement), self._wait)
 
-    async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
-        now = asyncio.get_running_loop().time
-        end = now() + self._wait
-        while True:
-            try:
-                return await ask()
-            except AWAY:
-                if now() > end:
-                    raise
-            await asyncio.sleep(self._pause)
+
+async def patiently(ask: Callable[[], Awaitable[T]], wait_s: float = WAIT_S) -> T:
+    """What the question brings in the end; raises what it raised only where it was refused for `wait_s`."""
+    now = asyncio.get_running_loop().time
+    refused: float | None = None
+    while True:
+        try:
+            return await ask()
+        except AWAY as error:
+            refused = None if comes_back(error) else refused or now()
+            if refused is not None and now() - refused > wait_s:
+                raise
+        await asyncio.sleep(_PAUSE_S)

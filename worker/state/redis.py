@@ -4,113 +4,165 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from redis.asyncio import Redis
+from redis.commands.core import AsyncScript
 
 from config.file import General
-from config.stages import Stage, identity
+from config.stages import Chain, Stage, identity
 from staffel_wire import keys
 from staffel_wire import record as shown
 from staffel_wire.scripts import source
+from staffel_wire.stages import Action, switching
 from worker.failover.answer import Status, View
-from worker.failover.attempt import Attempt
+from worker.failover.attempt import Attempt, Reason
 from worker.failover.state import (
     GOES_ON,
-    LOUD_S,
-    MOST_DROPPED,
-    REFUSALS,
-    REMEMBERED_S,
-    UNFIT,
     Admission,
     Elsewhere,
+    Lesson,
     Over,
+    Parked,
     Permit,
     Settled,
     Settlement,
     Taken,
     Visit,
 )
+from worker.state.rules import USD_NANO, Prices, Rules
 
-_HERE = Path(__file__).parent / "lua"
+SCRIPTS = Path(__file__).parent / "lua"
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """What a process learns with its heartbeat: its jobs that were cancelled, and whether it `feeds`: sends parked
+    jobs on for all workers.
+    """
+
+    cancelled: Sequence[str]
+    feeds: bool
 
 
 class RedisState:
     """One admit, one settle, one round trip each; `now_ms` is for tests only."""
 
-    def __init__(self, redis: Redis, stages: Mapping[str, Stage], general: General) -> None:
-        self._redis = redis
-        self._ttls = (general.answer_ttl, general.ledger_ttl)
-        self._stages = json.dumps({name: _offer(stage, place) for place, (name, stage) in enumerate(stages.items())})
-        self._ids = {name: identity(stage) for name, stage in stages.items()}
-        self._stage_keys = [keys.stage(name) for name in stages]
-        self._unfit = json.dumps(sorted(UNFIT))
-        self._admit = redis.register_script(source("admit", _HERE))
-        self._settle = redis.register_script(source("settle", _HERE))
-        self._beat = redis.register_script(source("beat", _HERE))
+    def __init__(
+        self, redis: Redis, stages: Mapping[str, Stage], general: General,
+        chains: Mapping[str, Chain] = MappingProxyType({}), prices: Prices = lambda _stage: None,
+    ) -> None:  # fmt: skip
+        self._redis, self._stages = redis, stages
+        self._rules = Rules(stages, chains, general, prices)
+        self._admit = redis.register_script(source("admit", SCRIPTS))
+        self._settle = redis.register_script(source("settle", SCRIPTS))
+        self._park = redis.register_script(source("park", SCRIPTS))
+        self._feed = redis.register_script(source("feed", SCRIPTS))
+        self._beat = redis.register_script(source("beat", SCRIPTS))
+        self._switch = redis.register_script(source("switch"))
+
+    async def prepare(self) -> None:
+        """Let Redis know our scripts and rules before the first job asks for them."""
+        for script in (self._admit, self._settle, self._park, self._feed):
+            await self._redis.script_load(script.script)
+        await self._write_rules()
+
+    async def _write_rules(self) -> None:
+        fields = [part for pair in self._rules.fields.items() for part in pair]
+        await self._redis.hset(self._rules.key, items=fields)
+        await self._redis.expire(self._rules.key, keys.RULES_TTL_S)
+
+    async def _ask(self, script: AsyncScript, job: str, arguments: Sequence[Any]) -> Any:  # noqa: ANN401 - its reply
+        """Run a script; where Redis does not hold our rules (any more), write them and ask again."""
+        names = [*self._rules.keys, keys.job(job), keys.attempts(job)]
+        reply = await script(keys=names, args=arguments)
+        if reply != ["rules"]:
+            return reply
+        await self._write_rules()
+        return await script(keys=names, args=arguments)
 
     async def admit(self, visit: Visit, now_ms: int | None = None) -> Admission:
-        names = [keys.job(visit.job), keys.attempts(visit.job), keys.WORKERS, keys.GATES, *self._stage_keys]
-        reply = await self._admit(
-            keys=names,
-            args=[
-                visit.owner, visit.lane, visit.worker, visit.fence, self._stages, keys.WORKER_DEAD_AFTER_MS,
-                *self._ttls, _given(now_ms), visit.delivery, self._unfit,
-            ],
-        )  # fmt: skip
-        match reply:
-            case ["permit", name, place, n, left, kept, now, fence, request, plan, dropped]:
+        given = [visit.owner, visit.lane, visit.worker, visit.fence, visit.delivery, visit.job, _given(now_ms)]
+        match await self._ask(self._admit, visit.job, given):
+            case ["permit", name, place, n, left, kept, now, fence, request, plan, dropped, probe]:
                 steps = tuple(json.loads(plan))
                 return Permit(
                     replace(visit, fence=fence), name, place, n, n + len(steps) - place - 1, left / 1000, kept / 1000,
                     now / 1000, steps, json.loads(request) if request else None, frozenset(json.loads(dropped or "[]")),
+                    bool(probe),
                 )  # fmt: skip
             case ["elsewhere", lane, name, seen, now]:
                 return Elsewhere(lane, name, _view(visit.job, seen, now))
             case ["over", seen, now]:
                 return Over(_view(visit.job, seen, now))
-        return Taken(known=reply != ["unknown"])
+            case ["parked", name, lane, reason, until, seen, now]:
+                return Parked(name, lane, Reason(reason), until / 1000, _view(visit.job, seen, now))
+            case [word]:
+                return Taken(known=word != "unknown")
+        raise AssertionError("admit.lua says something else")
 
     async def settle(
         self, permit: Permit, attempt: Attempt, settlement: Settlement = GOES_ON, now_ms: int | None = None
     ) -> Settled:
-        job, lesson, answer = permit.visit.job, settlement.lesson, settlement.answer
-        reply = await self._settle(
-            keys=[keys.job(job), keys.attempts(job), keys.GATES, keys.stage(permit.stage)],
-            args=[
-                permit.visit.fence, attempt.n, json.dumps(attempt.as_record(), separators=(",", ":")), permit.place,
-                settlement.end or "", json.dumps(asdict(answer)) if answer else "", *self._ttls, _given(now_ms),
-                self._unfit, settlement.otherwise or "", permit.stage, attempt.reason or "", int(lesson.worked),
-                round(lesson.closed_s * 1000), lesson.dropped, lesson.refused, int(lesson.loud), REFUSALS,
-                round(LOUD_S * 1000), round(REMEMBERED_S * 1000), self._ids[permit.stage],
-                int(lesson.believed), MOST_DROPPED,
-            ],
-        )  # fmt: skip
-        match reply:
+        job, answer = permit.visit.job, settlement.answer
+        row = json.dumps(attempt.as_record(), separators=(",", ":"))
+        given = [
+            permit.visit.fence, attempt.n, row, permit.place, settlement.end or "",
+            json.dumps(asdict(answer)) if answer else "", settlement.last, permit.stage, attempt.reason or "",
+            json.dumps(_lesson(settlement.lesson)), _given(now_ms),
+        ]  # fmt: skip
+        match await self._ask(self._settle, job, given):
             case ["over", seen, now, alarm]:
                 return Settled(_view(job, seen, now), alarm=bool(alarm))
             case ["ok", alarm]:
                 return Settled(alarm=bool(alarm))
         return Settled(fenced=True)
 
-    async def beat(self, member: str, jobs: Sequence[str], now_ms: int | None = None) -> list[str]:
-        """Say that this process lives; returns those of its jobs that were cancelled."""
-        places = await self._beat(keys=[keys.WORKERS, *map(keys.job, jobs)], args=[member, _given(now_ms)])
-        return [jobs[place] for place in places]
+    async def park(self, job: str, signature: str, now_ms: int | None = None) -> bool:
+        """Put a job that was told to wait into its stage's line; `signature` is what sends it on. False: it ended."""
+        return bool(await self._ask(self._park, job, [job, signature, _given(now_ms)]))
+
+    async def feed(self, now_ms: int | None = None) -> list[str]:
+        """The parked jobs that are to be sent on now; each is told again after a while if nobody claims it."""
+        return list(await self._ask(self._feed, "", [_given(now_ms)]))
+
+    async def signatures(self, jobs: Sequence[str]) -> list[str | None]:
+        """What sends these jobs on, None where a record is gone."""
+        reading = self._redis.pipeline(transaction=False)
+        for job in jobs:
+            reading.hget(keys.job(job), "signature")
+        return list(await reading.execute())
+
+    async def switch(self, stage: str, action: Action, for_s: float | None = None, now_ms: int | None = None) -> bool:
+        """Do by hand what `staffel stages off | on | reset` does; False where there is no such stage."""
+        if stage not in self._stages:
+            return False
+        for_ms = None if for_s is None else round(for_s * 1000)
+        names, given = switching(stage, identity(self._stages[stage]), action, for_ms, now_ms)
+        await self._switch(keys=names, args=given)
+        return True
+
+    async def beat(self, member: str, jobs: Sequence[str], now_ms: int | None = None) -> Beat:
+        """Say that this process lives."""
+        names = [keys.WORKERS, keys.housekeeper(self._rules.digest), keys.PARKED, *map(keys.job, jobs)]
+        feeds, places = await self._beat(keys=names, args=[member, keys.WORKER_DEAD_AFTER_MS, _given(now_ms)])
+        return Beat([jobs[place] for place in places], bool(feeds))
 
     async def leave(self, member: str) -> None:
         """Say that this process has ended."""
         await self._redis.zrem(keys.WORKERS, member)
 
 
-def _offer(stage: Stage, place: int) -> dict[str, Any]:
-    """What admit.lua knows of a stage; `place` is that of its key among those of all stages."""
-    return {
-        "lane": stage.lane, "home": stage.local, "reserve_ms": round(stage.reserve * 1000), "model": stage.model,
-        "images": stage.takes.images, "place": place, "id": identity(stage),
-    }  # fmt: skip
+def _lesson(lesson: Lesson) -> dict[str, Any]:
+    """A lesson in the units of the scripts; what is not known is left out."""
+    told: dict[str, Any] = asdict(lesson)
+    told["closed_ms"] = round(told.pop("closed_s") * 1000)
+    usd = told.pop("usd")
+    told["nano"] = None if usd is None else round(usd * USD_NANO)
+    return {key: value for key, value in told.items() if value is not None}
 
 
 def _given(now_ms: int | None) -> int | str:

@@ -75,7 +75,7 @@ def test_a_walk_drops_a_field_once_even_if_all_others_forget_it() -> None:
     class Forgetful(Memory):
         async def settle(self, permit: Permit, attempt: Attempt, settlement: Settlement = GOES_ON) -> Settled:
             settled = await super().settle(permit, attempt, settlement)
-            self.notes.clear()
+            self.health.known.clear()
             return settled
 
     async def walking() -> Walked:

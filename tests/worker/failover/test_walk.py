@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from tests.worker.failover.walks import EPOCH, stage, walked
+from tests.virtual_time import run
+from tests.worker.failover.walks import EPOCH, Bench, Walked, stage, walked
 from worker.failover.answer import Status
+from worker.failover.attempt import Reason
+from worker.failover.state import Parked
 
 FAILURES = [
     "status:500",
@@ -48,9 +53,41 @@ def test_a_request_that_a_stage_calls_wrong_stops_the_walk(failure: str) -> None
 
 def test_a_plan_without_an_answer_is_exhausted() -> None:
     """Each stage was asked once, not a second time."""
-    found = walked(stage("a", "status:500"), stage("b", "status:429"), stage("c", "refused"))
+    found = walked(stage("a", "status:500"), stage("b", "status:404"), stage("c", "refused"))
     assert (found.view.status, found.asked, found.seconds) == (Status.EXHAUSTED, ["a", "b", "c"], 0)
-    assert found.told == [("a", "failed", "server_error"), ("b", "failed", "throttled"), ("c", "failed", "connect")]
+    assert [row[:2] for row in found.told] == [("a", "failed"), ("b", "failed"), ("c", "failed")]
+
+
+def test_a_plan_with_a_stage_that_throttles_waits_for_it() -> None:
+    """All others were asked first; no worker waits with the job, which ended here although its deadline was far."""
+    found = walked(stage("a", "status:429"), stage("b", "status:500"))
+    assert isinstance(found.end, Parked)
+    assert (found.end.stage, found.end.reason, found.end.until) == ("a", Reason.THROTTLED, EPOCH + 2)
+    assert (found.asked, found.seconds) == (["a", "b"], 0)
+
+
+def test_a_job_that_was_parked_asks_the_stage_that_throttled_once_more() -> None:
+    """In another delivery, when the stage's time is over; what it was not asked for again is not asked."""
+
+    async def walking() -> tuple[Walked, Walked]:
+        bench = Bench([stage("a", "status:429", "ok:Because."), stage("b", "status:500")])
+        bench.submit()
+        first = await bench.walk()
+        assert await bench.memory.park("j", "the message")
+        await asyncio.sleep(2)
+        assert await bench.memory.feed() == ["j"]
+        return first, await bench.walk(owner="w2")
+
+    first, second = run(walking())
+    assert isinstance(first.end, Parked)
+    assert (second.view.status, second.asked) == (Status.ANSWERED, ["a"])
+    assert [row[:2] for row in second.told] == [("a", "failed"), ("b", "failed"), ("a", "answered")]
+
+
+def test_a_job_that_cannot_wait_for_a_stage_that_throttles_is_exhausted() -> None:
+    """And says when it may come again."""
+    found = walked(stage("a", "status:429"), stage("b", "status:500"), deadline=2)
+    assert (found.view.status, found.view.shown["retry_at"]) == (Status.EXHAUSTED, "2023-11-14T22:13:22.000Z")
 
 
 def test_a_walk_of_a_hundred_stages_takes_no_time_of_its_own() -> None:

@@ -9,19 +9,23 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from config.file import General
-from config.stages import Stage, Takes
+from config.stages import Stage
 from staffel_wire import keys
 from staffel_wire.catalogue import Catalogue, Entry
 from staffel_wire.record import as_object, pairs
 from staffel_wire.request import Request
 from staffel_wire.scripts import source
+from staffel_wire.stages import Action
 from staffel_wire.submit import arguments
+from tests.worker.state.stages import CHAINS, price
+from tests.worker.state.stages import STAGES as STAGES  # noqa: PLC0414 - tests take it from here too
 from worker.failover.answer import Answer, Status, View
 from worker.failover.attempt import Attempt
 from worker.failover.state import NO_LESSON, Admission, Lesson, Permit, Settled, Settlement, State, Visit
 from worker.state.connection import connect
 from worker.state.memory import Memory
 from worker.state.redis import RedisState
+from worker.state.rules import Prices
 
 EPOCH = 1_700_000_000.0
 GENERAL = General(answer_ttl=100, ledger_ttl=1000)
@@ -30,23 +34,12 @@ T = TypeVar("T")
 PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABh6FO1AAAAABJRU5ErkJggg=="
 """One grey pixel as PNG."""
 
-STAGES = {
-    stage.name: stage
-    for stage in (
-        Stage("a", "scripted", model="m-a"),
-        Stage("b", "scripted", model="m-b"),
-        Stage("home", "scripted", model="m-home", local=True, reserve=10),
-        Stage("kept", "scripted", model="m-kept", reserve=20),
-        Stage("lane", "scripted", model="m-lane", lane="ollama", local=True),
-        Stage("blind", "scripted", model="m-blind", takes=Takes(images=False)),
-    )
-}
-
 
 class Book(ABC):
     """What the contract is written in. `now` in seconds; whoever is `born` lives until it `dies`."""
 
     now = EPOCH
+    stages: Mapping[str, Stage] = STAGES
 
     def tick(self, seconds: float) -> None:
         self.now += seconds
@@ -60,7 +53,11 @@ class Book(ABC):
         deadline: float = 90,
         local_only: bool = False,
         images: bool = False,
-    ) -> None: ...
+        chain: str = "default",
+        tokens_in: int = 0,
+        tokens_out: int | None = None,
+    ) -> None:
+        """Write a record; tokens as the door estimates them."""
 
     @abstractmethod
     def admit(self, visit: Visit) -> Admission: ...
@@ -71,6 +68,18 @@ class Book(ABC):
     ) -> View | None:  # fmt: skip
         """What most tests ask for: the job's view if it ended."""
         return self.settled(permit, attempt, Settlement(end, answer, lesson=lesson)).view
+
+    @abstractmethod
+    def park(self, job: str = "j", signature: str = "the message") -> bool: ...
+
+    @abstractmethod
+    def feed(self) -> list[str]: ...
+
+    @abstractmethod
+    def switch(self, stage: str, action: Action, for_s: float | None = None) -> bool: ...
+
+    @abstractmethod
+    def signature(self, job: str = "j") -> str | None: ...
 
     @abstractmethod
     def settled(self, permit: Permit, attempt: Attempt, settlement: Settlement) -> Settled: ...
@@ -96,17 +105,18 @@ class Book(ABC):
 
 
 class MemoryBook(Book):
-    def __init__(self) -> None:
-        self.state = Memory(STAGES, lambda: self.now)
+    def __init__(self, stages: Mapping[str, Stage] = STAGES, prices: Prices = price) -> None:
+        self.stages = stages
+        self.state = Memory(stages, lambda: self.now, CHAINS, prices)
         self.as_protocol: State = self.state
 
     def submit(
         self, *plan: str, job: str = "j", lane: str = "cloud", deadline: float = 90, local_only: bool = False,
-        images: bool = False,
+        images: bool = False, chain: str = "default", tokens_in: int = 0, tokens_out: int | None = None,
     ) -> None:  # fmt: skip
         fields = {"prompt": "Why?", **({"local_only": True} if local_only else {})}
         fields |= {"images": [PICTURE]} if images else {}
-        self.state.submit(job, fields, plan, lane, deadline)
+        self.state.submit(job, fields, plan, lane, deadline, chain, tokens_in, tokens_out)
 
     def admit(self, visit: Visit) -> Admission:
         return asyncio.run(self.state.admit(visit))
@@ -114,8 +124,20 @@ class MemoryBook(Book):
     def settled(self, permit: Permit, attempt: Attempt, settlement: Settlement) -> Settled:
         return asyncio.run(self.state.settle(permit, attempt, settlement))
 
+    def park(self, job: str = "j", signature: str = "the message") -> bool:
+        return asyncio.run(self.state.park(job, signature))
+
+    def feed(self) -> list[str]:
+        return asyncio.run(self.state.feed())
+
+    def switch(self, stage: str, action: Action, for_s: float | None = None) -> bool:
+        return asyncio.run(self.state.switch(stage, action, for_s))
+
+    def signature(self, job: str = "j") -> str | None:
+        return self.state.records[job].get("signature")
+
     def change(self, stage: Stage) -> None:
-        self.state.stages = {**STAGES, stage.name: stage}
+        self.state.stages = {**self.stages, stage.name: stage}
 
     def cancel(self, job: str = "j") -> None:
         self.state.cancel(job)
@@ -136,10 +158,11 @@ class MemoryBook(Book):
 class RedisBook(Book):
     """Also what only Redis has: scripts of the client, times to live, several servers' worth of keys."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, stages: Mapping[str, Stage] = STAGES, prices: Prices = price) -> None:
+        self.stages, self._prices = stages, prices
         self._runner = asyncio.Runner()
         self.redis = self.run(self._connected(url))
-        self.state = RedisState(self.redis, STAGES, GENERAL)
+        self.state = RedisState(self.redis, stages, GENERAL, CHAINS, prices)
         self.as_protocol: State = self.state
         self._beats: dict[str, float] = {}
 
@@ -164,31 +187,51 @@ class RedisBook(Book):
 
     def submit(
         self, *plan: str, job: str = "j", lane: str = "cloud", deadline: float = 90, local_only: bool = False,
-        images: bool = False,
+        images: bool = False, chain: str = "default", tokens_in: int = 0, tokens_out: int | None = None,
     ) -> None:  # fmt: skip
-        made = self.submitted(*plan, job=job, lane=lane, deadline=deadline, local_only=local_only, images=images)
+        made = self.submitted(
+            *plan, job=job, lane=lane, deadline=deadline, local_only=local_only, images=images, chain=chain,
+            tokens=(tokens_in, tokens_out),
+        )  # fmt: skip
         assert made == ["new", "queued"]
 
     def submitted(self, *plan: str, job: str = "j", lane: str = "cloud", deadline: float = 90, local_only: bool = False,
-                  again: bool = False, message: str = "", label: str | None = None,
-                  images: bool = False) -> list[str]:  # fmt: skip
+                  again: bool = False, message: str = "", label: str | None = None, images: bool = False,
+                  chain: str = "default", tokens: tuple[int, int | None] = (0, None)) -> list[str]:  # fmt: skip
         pictures = [PICTURE] if images else []
-        request = Request(prompt="Why?", local_only=local_only, label=label, images=pictures)
+        request = Request(prompt="Why?", local_only=local_only, label=label, images=pictures, chain=chain)
         catalogue = Catalogue({}, answer_ttl=GENERAL.answer_ttl, ledger_ttl=GENERAL.ledger_ttl)
         given = arguments(request, Entry(plan, lane, deadline), catalogue, message, again=again)
-        assert given[-1] == ""
+        estimate, *rest = given[-3:]
+        assert (int(estimate) > 0, rest) == (True, ["", ""])
+        most = "" if tokens[1] is None else tokens[1]
         names = [keys.job(job), keys.attempts(job), lane]
-        return list(self.script("submit", names, [*given[:-1], self.ms]))
+        return list(self.script("submit", names, [*given[:-3], tokens[0], most, self.ms]))
 
     def admit(self, visit: Visit) -> Admission:
         self._beat_all()
         return self.run(self.state.admit(visit, self.ms))
 
     def settled(self, permit: Permit, attempt: Attempt, settlement: Settlement) -> Settled:
+        self._beat_all()
         return self.run(self.state.settle(permit, attempt, settlement, self.ms))
 
+    def park(self, job: str = "j", signature: str = "the message") -> bool:
+        return self.run(self.state.park(job, signature, self.ms))
+
+    def feed(self) -> list[str]:
+        self._beat_all()
+        return self.run(self.state.feed(self.ms))
+
+    def switch(self, stage: str, action: Action, for_s: float | None = None) -> bool:
+        return self.run(self.state.switch(stage, action, for_s, self.ms))
+
+    def signature(self, job: str = "j") -> str | None:
+        return self.run(self.state.signatures([job]))[0]
+
     def change(self, stage: Stage) -> None:
-        self.state = RedisState(self.redis, {**STAGES, stage.name: stage}, GENERAL)
+        stages = {**self.stages, stage.name: stage}
+        self.state = RedisState(self.redis, stages, GENERAL, CHAINS, self._prices)
 
     def cancel(self, job: str = "j") -> None:
         self.cancelled(job)
@@ -196,7 +239,8 @@ class RedisBook(Book):
     def cancelled(self, job: str = "j", *, running: bool = True) -> str:
         self._beat_all()
         given = [keys.WORKER_DEAD_AFTER_MS, GENERAL.answer_ttl, GENERAL.ledger_ttl, self.ms, int(running)]
-        return str(self.script("cancel", [keys.job(job), keys.attempts(job), keys.WORKERS], given))
+        names = [keys.job(job), keys.attempts(job), keys.WORKERS, keys.PARKED]
+        return str(self.script("cancel", names, given))
 
     def polled(self, *jobs: str) -> tuple[list[str], list[str]]:
         self._beat_all()

@@ -9,17 +9,12 @@ import pytest
 from tests.worker.state.books import EPOCH, Book
 from worker.failover.answer import Answer, Status
 from worker.failover.attempt import Attempt, Outcome, Reason, Usage
-from worker.failover.state import Admission, Elsewhere, Over, Permit, Taken, Visit
+from worker.failover.state import Admission, Elsewhere, Over, Permit, Settlement, Taken, Visit
 
 ONE = Visit("j", "cloud", "cloud/one/1", "one@host")
 TWO = Visit("j", "cloud", "cloud/two/2", "two@host")
 LANE = Visit("j", "ollama", "ollama/three/3", "three@host")
 ANSWER = Answer("Weil’s so ist. 😀", "a", "stop", truncated=False, usage=Usage(12, 47, 5))
-
-
-def once_more(visit: Visit) -> Visit:
-    """Another delivery to the same owner."""
-    return replace(visit, fence=0, delivery="another")
 
 
 def permit(admission: Admission) -> Permit:
@@ -93,6 +88,7 @@ def test_an_answer_ends_the_job_with_all_that_is_known_of_it(book: Book) -> None
         "job": "j", "status": "answered", "text": "Weil’s so ist. 😀", "stage": "a", "finish_reason": "stop",
         "truncated": False, "usage": {"input_tokens": 12, "output_tokens": 47, "reasoning_tokens": 5},
         "cost_usd": 0.000123, "queued_s": 0, "duration_s": 1,
+        "retry_at": None, "parked_for": None,
         "attempts": [
             {"n": 1, "of": 2, "stage": "a", "model": "m-a", "outcome": "answered", "reason": None, "status": 200,
              "started_at": "2023-11-14T22:13:20.000Z", "duration_s": 0.5, "first_token_s": 0.25, "completed": True,
@@ -117,12 +113,20 @@ def test_an_end_without_an_answer_is_as_final(book: Book, end: Status) -> None:
         assert over(book.admit(visit)).view.shown == view.shown
 
 
-def test_a_plan_that_has_no_further_stage_ends_as_exhausted(book: Book) -> None:
-    """Where the walk did not say so itself."""
-    book.submit("a")
+@pytest.mark.parametrize("last", [Status.EXHAUSTED, Status.EXPIRED])
+def test_a_plan_that_has_no_further_stage_ends_with_its_last_settlement(book: Book, last: Status) -> None:
+    """The walk does not know whether a stage that was passed over is left to it; it says how the job ends if not.
+
+    A job stayed open here until it was admitted once more, a round trip for nothing.
+    """
+    book.submit("a", "b")
     first = permit(book.admit(ONE))
-    assert book.settle(first, failed(first)) is None
-    assert over(book.admit(first.visit)).view.status is Status.EXHAUSTED
+    assert book.settled(first, failed(first), Settlement(last=last)).view is None
+    second = permit(book.admit(first.visit))
+    ended = book.settled(second, failed(second), Settlement(last=last)).view
+    assert ended is not None
+    assert ended.status is last
+    assert over(book.admit(first.visit)).view == ended
 
 
 def test_a_job_expires_at_its_deadline(book: Book) -> None:
@@ -183,106 +187,6 @@ def test_a_stage_of_another_lane_is_told_and_the_job_waits_for_it(book: Book) ->
     assert there.request is not None
     book.tick(1)
     assert book.view()["queued_s"] == 6
-
-
-def test_a_living_owner_keeps_its_job(book: Book) -> None:
-    """Against another worker, and against a second delivery to itself."""
-    book.submit("a", "b")
-    book.born(ONE.owner)
-    first = permit(book.admit(ONE))
-    assert book.admit(TWO) == book.admit(once_more(ONE)) == Taken(known=True)
-    assert told(book) == [(1, "a", "started", None)]
-    assert book.settle(first, answered(first), Status.ANSWERED, ANSWER) is not None
-
-
-def test_an_admit_whose_reply_was_lost_is_granted_when_it_is_asked_again(book: Book) -> None:
-    """The client had asked again by itself, was told that the job was taken, by itself, and left it there for ever."""
-    book.submit("gone", "a", "b")
-    book.born(ONE.owner)
-    book.tick(2)
-    lost = permit(book.admit(ONE))
-    book.tick(1)
-    first = permit(book.admit(ONE))
-    assert (first.stage, first.n, first.visit) == (lost.stage, lost.n, lost.visit)
-    assert (first.request, first.left_s) == (lost.request, lost.left_s - 1)
-    book.settle(first, failed(first))
-    permit(book.admit(first.visit))
-    second = permit(book.admit(first.visit))
-    assert (second.stage, second.n) == ("b", 3)
-    assert told(book) == [
-        (1, "gone", "skipped", "unsupported"),
-        (2, "a", "failed", "server_error"),
-        (3, "b", "started", None),
-    ]
-    assert book.view()["queued_s"] == 2
-
-
-def test_a_settle_whose_reply_was_lost_changes_nothing_the_second_time(book: Book) -> None:
-    """Whether the job went on from there or ended."""
-    book.submit("a", "b")
-    first = permit(book.admit(ONE))
-    assert book.settle(first, failed(first)) is book.settle(first, failed(first)) is None
-    second = permit(book.admit(first.visit))
-    ended = book.settle(second, answered(second), Status.ANSWERED, ANSWER)
-    book.tick(1)
-    assert ended is not None
-    assert book.settle(second, answered(second), Status.ANSWERED, ANSWER) == ended
-    assert len(book.view()["attempts"]) == 2
-
-
-def test_a_handoff_whose_reply_was_lost_is_told_again(book: Book) -> None:
-    """No message has been sent yet, so nobody else can have the job."""
-    book.submit("a", "lane")
-    first = permit(book.admit(ONE))
-    book.settle(first, failed(first))
-    for _ in range(2):
-        elsewhere = book.admit(first.visit)
-        assert isinstance(elsewhere, Elsewhere)
-        assert (elsewhere.lane, elsewhere.view.status) == ("ollama", Status.QUEUED)
-    assert permit(book.admit(LANE)).stage == "lane"
-
-
-def test_a_dead_owners_job_goes_on_where_it_was(book: Book) -> None:
-    """Its call is unknown, at an unknown cost, and its stage gets another chance."""
-    book.submit("b", "a")
-    book.born(ONE.owner)
-    first = permit(book.admit(ONE))
-    book.settle(first, failed(first))
-    permit(book.admit(first.visit))
-    book.dies(ONE.owner)
-    book.tick(2)
-    second = permit(book.admit(TWO))
-    assert (second.stage, second.n, second.visit.fence) == ("a", 3, 2)
-    assert second.request is not None
-    assert told(book) == [
-        (1, "b", "failed", "server_error"),
-        (2, "a", "unknown", "crashed"),
-        (3, "a", "started", None),
-    ]
-    crashed = book.view()["attempts"][1]
-    assert (crashed["cost_usd"], crashed["worker"], crashed["completed"]) == (None, "one@host", False)
-
-
-def test_a_crash_in_the_house_costs_nothing(book: Book) -> None:
-    """Unlike one in a cloud."""
-    book.submit("home")
-    book.admit(ONE)
-    book.admit(TWO)
-    assert [row["cost_usd"] for row in book.view()["attempts"]] == [0, 0]
-
-
-def test_an_old_owner_can_neither_settle_nor_be_admitted(book: Book) -> None:
-    """It was taken for dead and lives: the fence has moved on without it."""
-    book.submit("a", "b")
-    old = permit(book.admit(ONE))
-    new = permit(book.admit(TWO))
-    before = book.view()
-    assert book.settle(old, answered(old), Status.ANSWERED, ANSWER) is None
-    assert book.settle(old, failed(old)) is None
-    assert book.admit(old.visit) == Taken(known=True)
-    assert book.view() == before
-    book.settle(new, failed(new))
-    assert permit(book.admit(new.visit)).stage == "b"
 
 
 def test_a_cancel_ends_a_running_job_at_its_next_step(book: Book) -> None:

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from staffel_wire import keys
-from tests.worker.state.books import STAGES, Book, RedisBook
+from tests.worker.state.books import STAGES, Book
 from tests.worker.state.test_contract import ONE, TWO, failed, over, permit, told
 from worker.failover.answer import Status
 from worker.failover.attempt import Attempt, Outcome, Reason
@@ -40,45 +39,8 @@ def refuse(book: Book, mark: str, job: str, *plan: str) -> Settled:
     """A job whose first stage calls it wrong."""
     book.submit(*plan, job=job)
     admitted = permit(book.admit(Visit(job, "cloud", f"cloud/{job}/1", "one@host")))
-    otherwise = Status.EXHAUSTED if len(plan) == 1 else None
-    settlement = Settlement(Status.REFUSED, otherwise=otherwise, lesson=Lesson(refused=mark))
+    settlement = Settlement(Status.REFUSED, lesson=Lesson(refused=mark))
     return book.settled(admitted, because(admitted, Reason.BAD_REQUEST), settlement)
-
-
-def test_a_stage_is_not_asked_before_the_time_that_it_named(book: Book) -> None:
-    """Every worker passes it over, with the reason in the ledger, and asks it again when the time has come."""
-    teach(book, Lesson(closed_s=7), job="first")
-    book.submit("a", "b")
-    assert permit(book.admit(ONE)).stage == "b"
-    assert told(book) == [(1, "a", "skipped", "throttled"), (2, "b", "started", None)]
-    book.tick(6.9)
-    book.submit("a", "b", job="later")
-    assert permit(book.admit(Visit("later", "cloud", "cloud/two/2", "two@host"))).stage == "b"
-    book.tick(0.2)
-    book.submit("a", "b", job="last")
-    assert permit(book.admit(Visit("last", "cloud", "cloud/two/2", "two@host"))).stage == "a"
-
-
-def test_the_later_of_two_times_counts(book: Book) -> None:
-    """Replies of calls under way come in any order: a shorter wait heard later opens nothing."""
-    admitted = []
-    for job, seconds in (("x", 30.0), ("y", 5.0)):
-        book.submit("a", "b", job=job)
-        admitted.append((permit(book.admit(Visit(job, "cloud", f"cloud/{job}/1", "one@host"))), seconds))
-    for one, seconds in admitted:
-        settlement = Settlement(lesson=Lesson(closed_s=seconds))
-        book.settled(one, because(one, Reason.OVERLOADED), settlement)
-    book.tick(10)
-    book.submit("a", "b")
-    assert permit(book.admit(ONE)).stage == "b"
-    assert told(book)[0] == (1, "a", "skipped", "overloaded")
-
-
-def test_a_job_whose_last_stage_is_closed_ends(book: Book) -> None:
-    """No worker waits with it."""
-    teach(book, Lesson(closed_s=7), job="first")
-    book.submit("a")
-    assert over(book.admit(ONE)).view.status is Status.EXHAUSTED
 
 
 def test_a_field_that_a_stage_does_not_take_is_dropped_at_once_and_for_others(book: Book) -> None:
@@ -127,12 +89,6 @@ def test_only_so_much_is_remembered_of_a_stage(book: Book) -> None:
 def test_a_lesson_does_not_prolong_another(book: Book) -> None:
     """A field was left out for good where the stage had trouble once a day."""
     teach(book, Lesson(dropped="seed"), Reason.UNSUPPORTED, job="first")
-    if isinstance(book, RedisBook):  # its keys go by the server's own clock
-        began = book.ttl(keys.stage("a"))
-        book.run(book.redis.pexpire(keys.stage("a"), 5_000))
-        teach(book, Lesson(loud=True), Reason.AUTH, job="second")
-        assert 0 < book.ttl(keys.stage("a")) <= 5 < began
-        return
     book.tick(REMEMBERED_S - 1)
     teach(book, Lesson(loud=True), Reason.AUTH, job="second")
     book.tick(2)
@@ -147,9 +103,6 @@ def test_what_a_stage_has_taught_is_forgotten_in_a_day(book: Book) -> None:
     book.submit("a", job="before")
     assert permit(book.admit(Visit("before", "cloud", "cloud/one/1", "one@host"))).dropped == {"seed"}
     book.tick(2)
-    if isinstance(book, RedisBook):  # its keys go by the server's own clock
-        assert 0 < book.ttl(keys.stage("a")) <= REMEMBERED_S
-        return
     book.submit("a")
     assert permit(book.admit(ONE)).dropped == frozenset()
 
@@ -243,8 +196,8 @@ def test_what_a_stage_says_in_the_end_counts(book: Book) -> None:
 
 
 def test_a_request_that_was_not_asked_everywhere_is_not_refused(book: Book) -> None:
-    """The stage that was passed over might have served it."""
-    teach(book, Lesson(closed_s=60), job="first")
+    """The stage that was passed over might have served it: the deadline does not allow to wait for it."""
+    teach(book, Lesson(throttled=True, closed_s=600), job="first")
     book.submit("b", "a")
     first = permit(book.admit(ONE))
     book.settled(first, because(first, Reason.TOO_LONG), Settlement())
@@ -274,7 +227,7 @@ def test_an_owner_that_lost_its_job_teaches_nothing(book: Book) -> None:
     book.dies(ONE.owner)
     second = permit(book.admit(TWO))
     assert second.n == 2
-    lesson = Lesson(closed_s=60, dropped="seed", loud=True)
+    lesson = Lesson(throttled=True, closed_s=60, dropped="seed", loud=True)
     assert book.settled(first, because(first, Reason.THROTTLED), Settlement(lesson=lesson)) == Settled(fenced=True)
     book.submit("a", job="next")
     free = permit(book.admit(Visit("next", "cloud", "cloud/three/3", "three@host")))
@@ -284,7 +237,7 @@ def test_an_owner_that_lost_its_job_teaches_nothing(book: Book) -> None:
 
 def test_another_model_under_the_same_name_starts_anew(book: Book) -> None:
     """Whoever repairs a stage by naming another host or model must not be judged by what the former one did."""
-    teach(book, Lesson(closed_s=3600, dropped="seed", loud=True), Reason.THROTTLED, job="first")
+    teach(book, Lesson(throttled=True, closed_s=3600, dropped="seed", loud=True), Reason.THROTTLED, job="first")
     book.change(replace(STAGES["a"], model="another"))
     book.submit("a", "b")
     admitted = permit(book.admit(ONE))

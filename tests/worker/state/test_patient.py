@@ -6,7 +6,12 @@ import asyncio
 from typing import TypeVar
 
 import pytest
+from redis.exceptions import BusyLoadingError as Loading
 from redis.exceptions import ConnectionError as Away
+from redis.exceptions import OutOfMemoryError as Full
+from redis.exceptions import ReadOnlyError as ReadOnly
+from redis.exceptions import ResponseError
+from redis.exceptions import TimeoutError as Timeout
 
 from config.stages import Stage
 from tests.virtual_time import run
@@ -18,7 +23,7 @@ from worker.failover.state import GOES_ON, Admission, Permit, Settled, Settlemen
 from worker.prices import cost
 from worker.providers.scripted import Scripted
 from worker.state.memory import Memory
-from worker.state.patient import Patient
+from worker.state.patient import Patient, patiently
 
 T = TypeVar("T")
 STAGES = {
@@ -27,11 +32,16 @@ STAGES = {
 }
 
 
+REFUSED = Away("refused")
+
+
 class Flaky:
     """A state in front of another: away between two moments, or losing every other reply."""
 
-    def __init__(self, inner: Memory, away: tuple[float, float] = (0, 0), *, loses: bool = False) -> None:
-        self.inner, self.away, self.loses = inner, away, loses
+    def __init__(
+        self, inner: Memory, away: tuple[float, float], fault: Exception = REFUSED, *, loses: bool = False
+    ) -> None:
+        self.inner, self.away, self.fault, self.loses = inner, away, fault, loses
         self.asked = 0
 
     async def admit(self, visit: Visit) -> Admission:
@@ -45,7 +55,7 @@ class Flaky:
     def _reach(self) -> None:
         self.asked += 1
         if self.away[0] <= asyncio.get_running_loop().time() < self.away[1]:
-            raise Away("refused")
+            raise self.fault
 
     def _reply(self, found: T) -> T:
         if self.loses and self.asked % 2:
@@ -53,7 +63,9 @@ class Flaky:
         return found
 
 
-def walked(wait_s: float, away: tuple[float, float] = (0, 0), *, loses: bool = False) -> tuple[View, float, int]:
+def walked(
+    wait_s: float, away: tuple[float, float] = (0, 0), fault: Exception = REFUSED, *, loses: bool = False
+) -> tuple[View, float, int]:
     """A walk whose first stage fails and whose second takes 5 s: its end, its seconds, its calls."""
 
     async def walking() -> tuple[View, float, int]:
@@ -61,7 +73,7 @@ def walked(wait_s: float, away: tuple[float, float] = (0, 0), *, loses: bool = F
         memory, scripted = Memory(STAGES, now), Scripted()
         memory.submit("j", {"messages": []}, ("a", "b"), "cloud", 90)
         memory.workers.add("w")
-        state = Patient(Flaky(memory, away, loses=loses), wait_s=wait_s)
+        state = Patient(Flaky(memory, away, fault, loses=loses), wait_s=wait_s)
         engine = Engine(
             state, STAGES, {"scripted": scripted}, lambda fields: Request(**fields), lambda *_: None, lambda *_: None,
             lambda _: None, cost,
@@ -92,7 +104,36 @@ def test_every_reply_may_be_lost_once() -> None:
     assert seconds == pytest.approx(5, abs=1.5)
 
 
-def test_a_state_that_stays_away_is_told_as_what_it_is() -> None:
+@pytest.mark.parametrize(
+    "fault",
+    [Away("refused"), Timeout("slow"), Loading("loading"), ReadOnly("a replica"), Full("maxmemory"), OSError("reset"),
+     ResponseError("MISCONF Redis is configured to save RDB snapshots, but")],
+)  # fmt: skip
+def test_an_answer_waits_for_as_long_as_the_state_is_away(fault: Exception) -> None:
+    """It is paid for: an hour is nothing that a worker gives it up for. The deadline has passed meanwhile."""
+    view, seconds, calls = walked(2, (4, 3600), fault=fault)
+    assert (view.status, view.shown["text"], calls) == (Status.ANSWERED, "Because. ", 2)
+    assert seconds == pytest.approx(3600, abs=0.3)
+
+
+def test_a_state_that_refuses_a_step_is_told_as_what_it_is() -> None:
     """Whoever runs the worker sees the fault itself, after the time that was set."""
-    with pytest.raises(Away, match="refused"):
-        walked(2, (0, 1000))
+    with pytest.raises(ResponseError, match="unknown command"):
+        walked(2, (0, 1000), fault=ResponseError("unknown command"))
+
+
+def test_a_state_that_is_away_between_two_refusals_is_given_its_time_anew() -> None:
+    """A step that was refused before an outage is asked again for the whole of the time after it."""
+    faults = iter([ResponseError("ERR 1"), Away("refused"), ResponseError("ERR 2")])
+
+    async def asked() -> float:
+        now = asyncio.get_running_loop().time
+
+        async def ask() -> float:
+            for fault in faults:
+                raise fault
+            return now()
+
+        return await patiently(ask, wait_s=0)
+
+    assert run(asked()) == pytest.approx(0.75, abs=0.1)

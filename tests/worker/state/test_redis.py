@@ -15,7 +15,7 @@ from tests.worker.state.test_contract import ANSWER, LANE, ONE, TWO, answered, f
 from worker.failover.answer import Status
 from worker.failover.state import Elsewhere, Taken
 from worker.state.connection import connect_sync, trouble
-from worker.state.redis import RedisState
+from worker.state.redis import Beat, RedisState
 
 JOB, LEDGER = keys.job("j"), keys.attempts("j")
 DEAD_AFTER = keys.WORKER_DEAD_AFTER_MS / 1000
@@ -182,11 +182,11 @@ def test_a_cancel_of_a_running_job_is_its_workers_to_carry_out(redis_book: Redis
     redis_book.submit("a", "b")
     redis_book.born(ONE.owner)
     redis_book.admit(ONE)
-    assert redis_book.run(redis_book.state.beat(ONE.owner, ["j"], redis_book.ms)) == []
+    assert redis_book.run(redis_book.state.beat(ONE.owner, ["j"], redis_book.ms)) == Beat([], feeds=False)
     assert redis_book.cancelled(running=False) == "running", "Celery's plain revoke leaves it alone"
-    assert redis_book.run(redis_book.state.beat(ONE.owner, ["j"], redis_book.ms)) == []
+    assert redis_book.run(redis_book.state.beat(ONE.owner, ["j"], redis_book.ms)) == Beat([], feeds=False)
     assert redis_book.cancelled() == redis_book.cancelled() == "cancelling"
-    assert redis_book.run(redis_book.state.beat(ONE.owner, ["k", "j"], redis_book.ms)) == ["j"]
+    assert redis_book.run(redis_book.state.beat(ONE.owner, ["k", "j"], redis_book.ms)).cancelled == ["j"]
 
 
 def test_a_cancel_of_a_job_whose_worker_died_ends_it(redis_book: RedisBook) -> None:
@@ -248,12 +248,23 @@ def test_the_servers_time_is_the_clock(redis_book: RedisBook) -> None:
 
 def test_a_server_that_lost_its_scripts_is_given_them_again(redis_book: RedisBook) -> None:
     """As after a restart."""
-    redis_book.submit("a")
+    redis_book.submit("a", "b")
     first = permit(redis_book.admit(ONE))
     redis_book.run(redis_book.redis.script_flush())
     assert redis_book.settle(first, failed(first)) is None
     redis_book.run(redis_book.redis.script_flush())
-    assert over(redis_book.admit(first.visit)).view.status is Status.EXHAUSTED
+    assert permit(redis_book.admit(first.visit)).stage == "b"
+
+
+def test_a_server_that_lost_the_rules_is_given_them_again(redis_book: RedisBook) -> None:
+    """As after a restart without its data, or a day; they are written down once, and end by themselves."""
+    redis_book.submit("a", "b")
+    first = permit(redis_book.admit(ONE))
+    (rules,) = redis_book.run(redis_book.redis.keys("staffel:rules:*"))
+    assert 0 < redis_book.ttl(rules) <= keys.RULES_TTL_S
+    redis_book.run(redis_book.redis.delete(rules))
+    assert redis_book.settle(first, failed(first)) is None
+    assert redis_book.run(redis_book.redis.keys("staffel:rules:*")) == [rules]
 
 
 def test_a_stage_of_a_hundred_names_is_admitted_in_one_script(redis_book: RedisBook) -> None:

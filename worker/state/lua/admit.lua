@@ -1,85 +1,216 @@
 -- Claim a job and give its next stage a permit, writing down every stage before it that cannot run, and why.
--- KEYS: the record, the ledger, the living workers, the gates, then every stage's own hash.
-local job, attempts, workers, gates = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local owner, lane, worker, fence, stages = ARGV[1], ARGV[2], ARGV[3], ARGV[4], cjson.decode(ARGV[5])
-local dead_after, answer_ttl, ledger_ttl = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local now, delivery, unfit = now_ms(ARGV[9]), ARGV[10], cjson.decode(ARGV[11])
+-- Uses gates, leases, house, limits, permits.
+local owner, lane, worker, fence, delivery, id = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local now = now_ms(ARGV[7])
 
-local function over(status)
-  finish(job, attempts, status, now, answer_ttl, ledger_ttl, unfit)
+local function over(status, retry_at)
+  leave_lines(id)
+  if retry_at then redis.call('HSET', job, 'retry_at', retry_at) end
+  finish(job, attempts, status, now, ALL.answer_ttl, ALL.ledger_ttl, ALL.unfit)
   return {'over', view(job, attempts), now}
 end
 
-local function record_row(name, reason, later, left)
-  local n = redis.call('HLEN', attempts) + 1
-  local stage = stages[name] or {model = ''}
-  -- What a call costs that its worker does not live to settle is not known, but in the house.
-  local row = {n = n, of = n + later, stage = name, model = stage.model, started_at = now / 1000, duration_s = 0,
-    outcome = reason and 'skipped' or 'started', reason = reason, worker = worker,
-    cost_usd = (reason or stage.home) and 0 or nil}
-  redis.call('HSET', attempts, n, cjson.encode(row))
-  redis.call('PEXPIRE', attempts, left + ledger_ttl * 1000)
-  return n
-end
-
 -- The reply to this owner's last admit was lost, and nothing was called: the row of that call is written anew.
-local function take_back_lost_permit()
-  local n = redis.call('HLEN', attempts)
-  local row = redis.call('HGET', attempts, n)
-  if row and string.find(row, '"outcome":"started"', 1, true) then redis.call('HDEL', attempts, n) end
+local function take_back_lost_permit(permit)
+  if permit then
+    give_back_leases(permit)
+    refund(permit, permit.requests, permit.tokens, permit.nano, now)
+    redis.call('HDEL', attempts, permit.n)
+    redis.call('HDEL', job, 'permit')
+  end
 end
 
 local record = fields(job, 'status', 'owner', 'fence', 'plan', 'next', 'deadline_at', 'local_only', 'images', 'cancel',
-  'enqueued_at', 'queued_ms', 'delivery')
-if not record.status then return {'unknown'} end
-if ENDED[record.status] then return {'over', view(job, attempts), now} end
+  'enqueued_at', 'queued_ms', 'delivery', 'again', 'permit', 'chain', 'tokens_in', 'tokens_out')
+if not record.status then
+  leave_lines(id)
+  return {'unknown'}
+end
+if ENDED[record.status] then
+  leave_lines(id)
+  redis.call('HDEL', job, 'signature')
+  return {'over', view(job, attempts), now}
+end
 
-local first = fence == '0'
-if first and record.owner == owner and record.delivery == delivery then fence = record.fence end
-if fence == '0' then
-  if alive(workers, record.owner, now, dead_after) then return {'taken'} end
-  fence = redis.call('HINCRBY', job, 'fence', 1)
+-- The job is this owner's from now on.
+local function claim()
   if record.owner == '' then
     redis.call('HSET', job, 'queued_ms', tonumber(record.queued_ms) + now - tonumber(record.enqueued_at))
   end
   redis.call('HSET', job, 'owner', owner, 'status', 'running', 'lane', lane, 'delivery', delivery)
+  redis.call('HDEL', job, 'parked_for', 'retry_at', 'signature')
+  leave_lines(id)
+end
+
+local permit = record.permit and cjson.decode(record.permit)
+local first = fence == '0'
+if first and record.owner == owner and record.delivery == delivery then fence = record.fence end
+if fence == '0' then
+  if alive(workers, record.owner, now, ALL.dead_after) then return {'taken'} end
+  fence = tostring(redis.call('HINCRBY', job, 'fence', 1))
+  claim()
   settle_orphans(attempts, now)
+  if permit then
+    give_back_leases(permit)
+    redis.call('HDEL', job, 'permit')
+  end
 elseif fence ~= record.fence then
   return {'taken'}
 else
-  take_back_lost_permit()
+  take_back_lost_permit(permit)
+  -- The reply that sent the job elsewhere was lost, so that nobody else was told of it.
+  if record.owner == '' then claim() end
 end
 if record.cancel then return over('cancelled') end
 local left = tonumber(record.deadline_at) - now
 if left <= 0 then return over('expired') end
 
-local plan = cjson.decode(record.plan)
+local plan, again = cjson.decode(record.plan), cjson.decode(record.again or '[]')
 local kept, later = {}, 0
 for place = #plan, 1, -1 do
   kept[place] = later
-  local stage = stages[plan[place]]
-  if stage and (stage.home or record.local_only ~= '1') then later = later + stage.reserve_ms end
+  local reserve = ALL.reserves[plan[place]]
+  if reserve and (reserve.home or record.local_only ~= '1') then later = later + reserve.ms end
 end
-local closed = redis.call('HMGET', gates, unpack(plan))
-for place = tonumber(record.next) + 1, #plan do
-  local name, reason = plan[place], nil
-  local stage = stages[name]
-  if not stage then reason = 'unsupported'
-  elseif record.local_only == '1' and not stage.home then reason = 'local_only'
-  elseif record.images == '1' and not stage.images then reason = 'capability'
-  elseif left - kept[place] <= 0 then reason = 'deadline'
-  else reason = closed_for(closed[place], now, stage.id) end
-  if not reason and stage.lane ~= lane then
-    redis.call('HSET', job, 'status', 'queued', 'owner', '', 'lane', stage.lane, 'enqueued_at', now)
-    return {'elsewhere', stage.lane, name, view(job, attempts), now}
-  end
-  local n = record_row(name, reason, #plan - place, left)
-  if not reason then
-    local request = first and redis.call('HGET', job, 'request') or ''
-    local notes = fields(KEYS[5 + stage.place], 'id', 'dropped')
-    local dropped = notes.id == stage.id and notes.dropped or ''
-    return {'permit', name, place - 1, n, left, kept[place], now, tonumber(fence), request, record.plan, dropped}
-  end
-  redis.call('HSET', job, 'next', place)
+local gate = redis.call('HMGET', gates, unpack(plan))
+local chain = ALL.chains[record.chain or '']
+
+-- The rows of this admit, written at its end: one call for all of them, one for the record.
+local rows, reached, before, here = {}, tonumber(record.next), redis.call('HLEN', attempts), cjson.encode(worker)
+local ROW = '{"n":%d,"of":%d,"stage":%s,"model":%s,"started_at":%.14g,"duration_s":0,"outcome":"%s",%s"worker":%s,' ..
+  '"cost_usd":%s}'
+
+-- What a call costs that its worker does not live to settle is not known, but in the house.
+local function row(place, s, reason)
+  local n = before + #rows / 2 + 1
+  rows[#rows + 1] = n
+  rows[#rows + 1] = string.format(ROW, n, n + #plan - place, cjson.encode(plan[place]), s and s.model or '""',
+    now / 1000, reason and 'skipped' or 'started', reason and '"reason":"' .. reason .. '",' or '', here,
+    (reason or s.home) and '0' or 'null')
+  return n
 end
-return over('exhausted')
+
+local function write_rows()
+  if #rows == 0 then return end
+  redis.call('HSET', attempts, unpack(rows))
+  redis.call('PEXPIRE', attempts, left + ALL.ledger_ttl * 1000)
+  redis.call('HSET', job, 'next', reached, 'again', #again > 0 and cjson.encode(again) or '[]')
+end
+
+-- Why a stage can never serve this job.
+local function unfit(s, place)
+  if not s then return 'unsupported' end
+  if record.local_only == '1' and not s.home then return 'local_only' end
+  if record.images == '1' and not s.images then return 'capability' end
+  return left - kept[place] <= 0 and 'deadline' or nil
+end
+
+local function tokens_of(s)
+  local asked = tonumber(record.tokens_out or '')
+  return tonumber(record.tokens_in or 0), math.min(asked or s.max_out, s.max_out)
+end
+
+local function estimate(s)
+  local input, output = tokens_of(s)
+  return input + output, math.ceil(input * s.nano_in + output * s.nano_out)
+end
+
+-- Why a stage may not be asked now, from when it may, whether that is worth waiting for; else whether as a probe.
+local function blocked(s, place)
+  local reason, ends, due = closed_for(gate[place], now, s.id)
+  if reason then return reason, ends, true end
+  if due then
+    give_back(KEYS[s.probe], '- ' .. id .. ' 0')
+    if probe_taken(s, now) then return 'breaker_open', now + 1000, true end
+  end
+  local tokens, nano = estimate(s)
+  local from = limited(s, tokens, now)
+  if from then return 'limit', from, true end
+  if over_budget(s, chain, nano, now) then return 'budget', end_of_day(now), false end
+  return nil, nil, due
+end
+
+local function handed_on(name, s, due)
+  write_rows()
+  if due then lease(KEYS[s.probe], '- ' .. id .. ' 0', now, now + ALL.on_its_way_ms) end
+  redis.call('HSET', job, 'status', 'queued', 'owner', '', 'lane', s.lane, 'enqueued_at', now)
+  return {'elsewhere', s.lane, name, view(job, attempts), now}
+end
+
+-- Take all that the call needs, and write down what that was.
+local function taken(name, s, place, n, due)
+  local tokens, nano = estimate(s)
+  local found = renewed(s)
+  local taking = {n = n, stage = name, generation = tonumber(found.generation or 0), probe = due, place = s.most ~= nil,
+    holder = owner .. ' ' .. id .. ' ' .. fence, requests = s.rpm and cost(1, s.rpm) or 0,
+    tokens = s.tpm and cost(tokens, s.tpm) or 0, nano = nano, day = end_of_day(now), chain = record.chain}
+  local ends = now + math.min(s.timeout_ms, left - kept[place]) + ALL.probe_after_ms
+  if due then lease(KEYS[s.probe], taking.holder, now, ends) end
+  if s.most then lease(KEYS[s.places], taking.holder, now, ends) end
+  if s.rpm then move(KEYS[s.account], 'requests_full_at', taking.requests, now) end
+  if s.tpm then
+    move(KEYS[s.account], 'tokens_full_at', taking.tokens, now)
+    redis.call('HSET', KEYS[s.account], 'tokens_each', string.format('%.0f', taking.tokens))
+  end
+  if nano > 0 then
+    spend(KEYS[s.hash], nano, now)
+    if chain then spend(KEYS[chain.key], nano, now) end
+  end
+  redis.call('HSET', job, 'permit', cjson.encode(taking))
+  return tonumber(found.believed_until or 0) > now and found.dropped or ''
+end
+
+local function granted(name, s, place, due)
+  if s.lane ~= lane then return handed_on(name, s, due) end
+  local n = row(place, s, nil)
+  write_rows()
+  local dropped = taken(name, s, place, n, due)
+  local request = first and redis.call('HGET', job, 'request') or ''
+  return {'permit', name, place - 1, n, left, kept[place], now, tonumber(fence), request, record.plan, dropped,
+    due and 1 or 0}
+end
+
+-- The stages that may run later: where, from when, and whether it is worth waiting for.
+local waiting = {}
+local function passed_over(place, name, reason, from, parkable)
+  waiting[#waiting + 1] = {place = place, name = name, reason = reason, from = from, parkable = parkable}
+end
+
+local already = #again
+for place = reached + 1, #plan do
+  local name = plan[place]
+  local s = stage_of(name)
+  local reason, from, also = unfit(s, place), nil, nil
+  if not reason then reason, from, also = blocked(s, place) end
+  if not reason then return granted(name, s, place, also) end
+  row(place, s, reason)
+  reached = place
+  if from then
+    passed_over(place, name, reason, from, also)
+    again[#again + 1] = place - 1
+  end
+end
+for i = 1, already do
+  local place = again[i] + 1
+  local name = plan[place]
+  local s = stage_of(name)
+  if not unfit(s, place) then
+    local reason, from, also = blocked(s, place)
+    if not reason then return granted(name, s, place, also) end
+    passed_over(place, name, reason, from, also)
+  end
+end
+write_rows()
+
+table.sort(waiting, function(one, other) return one.place < other.place end)
+local best, earliest = nil, nil
+for _, one in ipairs(waiting) do
+  if not earliest or one.from < earliest then earliest = one.from end
+  local in_time = one.from < tonumber(record.deadline_at) - kept[one.place]
+  if one.parkable and in_time and (not best or one.from < best.from) then best = one end
+end
+if not best then return over('exhausted', earliest) end
+local s = stage_of(best.name)
+redis.call('HSET', job, 'status', 'parked', 'owner', '', 'lane', s.lane, 'enqueued_at', now, 'parked_for', best.name,
+  'retry_at', best.from)
+return {'parked', best.name, s.lane, best.reason, best.from, view(job, attempts), now}

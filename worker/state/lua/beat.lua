@@ -1,13 +1,21 @@
--- A worker process says that it lives, and learns which of its jobs their callers have cancelled.
--- KEYS: the living workers, then the records of this process's jobs. Returns the places of the cancelled ones.
-local workers, member = KEYS[1], ARGV[1]
-local day, now = 86400, now_ms(ARGV[2])
+-- A worker process says that it lives, learns which of its jobs their callers have cancelled, and whether it is the one
+-- that sends parked jobs on.
+-- KEYS: the living workers, the housekeeper's lease, the parked jobs, then the records of this process's jobs.
+-- Returns 1 where there is something to send on and it is this process that does so, and the places of the cancelled.
+-- Uses leases.
+local workers, housekeeper, parked, member = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
+local dead_after, day, now = tonumber(ARGV[2]), 86400, now_ms(ARGV[3])
 
 redis.call('ZADD', workers, now, member)
 redis.call('ZREMRANGEBYSCORE', workers, '-inf', now - 60000)
 redis.call('EXPIRE', workers, day)
 local cancelled = {}
-for i = 2, #KEYS do
-  if redis.call('HEXISTS', KEYS[i], 'cancel') == 1 then cancelled[#cancelled + 1] = i - 2 end
+for i = 4, #KEYS do
+  if redis.call('HEXISTS', KEYS[i], 'cancel') == 1 then cancelled[#cancelled + 1] = i - 4 end
 end
-return cancelled
+local holder = member .. ' - 0'
+if redis.call('ZSCORE', housekeeper, holder) or held(housekeeper, workers, 1, now, dead_after) == 0 then
+  lease(housekeeper, holder, now, now + dead_after)
+end
+local keeps = redis.call('ZSCORE', housekeeper, holder) and redis.call('ZCARD', parked) > 0
+return {keeps and 1 or 0, cancelled}

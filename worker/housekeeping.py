@@ -1,0 +1,120 @@
+"""What a worker process does beside its jobs: it says that it lives, hears of cancels, and sends parked jobs on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from worker.failover.chain import Stop
+from worker.state.connection import AWAY, comes_back
+from worker.state.redis import RedisState
+
+PUBLISH_S = 5.0
+"""How often a process makes sure that Redis still knows what it can do."""
+
+BEAT_S = 0.5
+"""How often a process says that it lives and asks for cancelled jobs: a cancel closes a call within this."""
+
+FEED_S = 0.1
+"""How often the one process that is the housekeeper looks for parked jobs that may run, while there are any."""
+
+_MOST_TOLD = 1000
+
+_log = logging.getLogger("staffel")
+
+Send = Callable[[str], None]
+"""Puts a parked job's message, a signature as JSON, onto its queue. It may block."""
+
+
+class Housekeeping:
+    """Two loops: the beats are never late because of a message that is being sent."""
+
+    def __init__(
+        self,
+        state: RedisState,
+        member: str,
+        running: Mapping[str, Stop],
+        publish: Callable[[], Awaitable[object]],
+        send: Send,
+    ) -> None:
+        """`running` are the walks of this process; `publish` says what it can do where that was lost."""
+        self._state, self._member, self._running = state, member, running
+        self._publish, self._send = publish, send
+        self._published = 0.0
+        self._may_feed = asyncio.Event()
+        self._away = False
+        self._told: set[str] = set()
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        await asyncio.gather(self._beat_for_ever(), self._feed_for_ever())
+
+    async def _beat_for_ever(self) -> None:
+        now = asyncio.get_running_loop().time
+        away_since: float | None = None
+        while True:
+            began = now()
+            try:
+                await self._beat()
+                if away_since is not None:
+                    _log.warning("Redis is back after %.1f s; all that waited for it goes on", now() - away_since)
+                away_since, self._away = None, False
+            except AWAY as error:
+                self._away = True
+                self._may_feed.clear()
+                if away_since is None:
+                    away_since = began
+                    _log.warning(
+                        "Redis is away (%s): calls under way go on and their results wait here; nothing new starts",
+                        type(error).__name__,
+                    )
+            await asyncio.sleep(BEAT_S)
+
+    async def _beat(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._published >= PUBLISH_S:
+            await self._publish()
+            self._published = now
+        beat = await self._state.beat(self._member, list(self._running))
+        for job in beat.cancelled:
+            if job in self._running:
+                self._running[job].ask()
+        if beat.feeds:
+            self._may_feed.set()
+        else:
+            self._may_feed.clear()
+
+    async def _feed_for_ever(self) -> None:
+        while True:
+            await self._may_feed.wait()
+            try:
+                await self._feed()
+            except AWAY as error:
+                if not comes_back(error):  # else the beats tell it
+                    self._say("parked jobs", f"cannot be sent on ({type(error).__name__}); it is tried again")
+            await asyncio.sleep(FEED_S)
+
+    async def _feed(self) -> None:
+        jobs = await self._state.feed()
+        if jobs:
+            await asyncio.to_thread(self._send_on, jobs, await self._state.signatures(jobs))
+
+    def _send_on(self, jobs: Sequence[str], signatures: Sequence[str | None]) -> None:
+        """What is not sent here is given out again after some two minutes."""
+        for job, signature in zip(jobs, signatures, strict=True):
+            if self._away:
+                return
+            if signature is None:
+                self._say(f"parked job {job}", "has no message that could be sent on")
+                continue
+            try:
+                self._send(signature)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the others are sent, and it is tried again
+                self._say(f"parked job {job}", f"could not be sent on ({type(error).__name__}); it is tried again")
+
+    def _say(self, whose: str, what: str) -> None:
+        """Once, and nothing of the message: it may hold a customer's text."""
+        if whose not in self._told and len(self._told) < _MOST_TOLD:
+            self._told.add(whose)
+            _log.warning("%s %s", whose, what)

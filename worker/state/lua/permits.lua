@@ -1,0 +1,24 @@
+-- What a call has taken from all workers while it runs is written in its job's record, so that whoever follows can give
+-- it back: `n`, `stage`, `holder` of its leases, `probe`, `place`, the stage's `generation`, what it took of the
+-- buckets (`requests`, `tokens`, in microseconds) and of the `day`'s money (`nano`, `chain`).
+
+-- Give back the leases; whether a probe still had its own.
+local function give_back_leases(permit)
+  local s = stage_of(permit.stage)
+  if not s then return false end
+  if permit.place and s.places then give_back(KEYS[s.places], permit.holder) end
+  return permit.probe and give_back(KEYS[s.probe], permit.holder)
+end
+
+-- Put back so much of what was reserved; `nano` may be negative where a call was dearer than estimated.
+local function refund(permit, requests, tokens, nano, now)
+  local s = stage_of(permit.stage)
+  if not s then return end
+  if s.rpm then move(KEYS[s.account], 'requests_full_at', -requests) end
+  if s.tpm then move(KEYS[s.account], 'tokens_full_at', -tokens) end
+  if nano ~= 0 and permit.day == end_of_day(now) then
+    spend(KEYS[s.hash], -nano, now)
+    local chain = permit.chain and ALL.chains[permit.chain]
+    if chain then spend(KEYS[chain.key], -nano, now) end
+  end
+end

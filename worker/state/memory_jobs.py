@@ -1,0 +1,112 @@
+"""Records and ledgers in the memory of one process.
+
+A record is kept as Redis keeps it, names and values as text, so that both members show a job in the same way.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from config.stages import Stage
+from staffel_wire import record as shown
+from worker.failover.answer import ENDED, Status, View
+from worker.failover.attempt import Attempt, Outcome, Reason
+from worker.failover.state import UNFIT, Parked, Visit
+
+WAITS = frozenset({Status.QUEUED, Status.PARKED})
+"""No worker has such a job: its message is in a queue, or its signature in its record."""
+
+Record = dict[str, Any]
+
+
+class Jobs:
+    """`now` gives the milliseconds of the server."""
+
+    def __init__(self, now: Callable[[], int]) -> None:
+        self.now = now
+        self.records: dict[str, Record] = {}
+        self.ledgers: dict[str, dict[str, str]] = {}
+
+    def submit(self, job: str, request: Mapping[str, Any], deadline: float, **said: Any) -> None:  # noqa: ANN401 - fields
+        """Write a new job's record; `deadline` in seconds from now."""
+        now = self.now()
+        self.records[job] = {
+            "status": "queued", "request": dict(request), **said,
+            "local_only": bool(request.get("local_only")), "images": bool(request.get("images")),
+            "submitted_at": now, "enqueued_at": now, "queued_ms": 0,
+            "deadline_at": now + round(deadline * 1000), "next": 0, "again": [], "fence": 0, "owner": "",
+            "delivery": "", "cancel": False, "permit": None,
+        }  # fmt: skip
+        self.ledgers[job] = {}
+
+    def claim(self, record: Record, visit: Visit) -> None:
+        """The visit's owner has the job from now on."""
+        if record["owner"] == "":
+            record["queued_ms"] += self.now() - record["enqueued_at"]
+        record |= {"owner": visit.owner, "delivery": visit.delivery, "status": "running", "lane": visit.lane}
+        for name in ("parked_for", "retry_at", "signature"):
+            record.pop(name, None)
+
+    def hand_over(self, record: Record, lane: str) -> None:
+        record |= {"status": "queued", "owner": "", "lane": lane, "enqueued_at": self.now()}
+
+    def parked(self, job: str, stage: Stage, reason: Reason, until: int) -> Parked:
+        record = self.records[job]
+        record |= {"status": "parked", "owner": "", "lane": stage.lane, "enqueued_at": self.now()}
+        record |= {"parked_for": stage.name, "retry_at": until}
+        return Parked(stage.name, stage.lane, reason, until / 1000, self.view(job))
+
+    def row(self, visit: Visit, name: str, stage: Stage | None, reason: Reason | None, later: int) -> Attempt:
+        """A new row of the ledger: a skip and why, or the call that is under way from now on."""
+        n = len(self.ledgers[visit.job]) + 1
+        row = Attempt(
+            n=n, of=n + later, stage=name, model=stage.model if stage else "", reason=reason,
+            started_at=self.now() / 1000, outcome=Outcome.SKIPPED if reason else Outcome.STARTED, worker=visit.worker,
+            cost_usd=0.0 if reason or (stage and stage.local) else None,
+        )  # fmt: skip
+        self.write(visit.job, row)
+        return row
+
+    def write(self, job: str, row: Attempt) -> None:
+        self.ledgers[job][str(row.n)] = json.dumps(row.as_record())
+
+    def settle_orphans(self, job: str) -> None:
+        """A call that was under way when its worker died is told as unknown: nobody saw what came of it."""
+        for n, row in self.ledgers[job].items():
+            if (found := json.loads(row))["outcome"] == Outcome.STARTED:
+                found |= {"outcome": Outcome.UNKNOWN, "reason": Reason.CRASHED}
+                self.ledgers[job][n] = json.dumps(found)
+
+    def finish(self, job: str, status: Status) -> View:
+        record, waited = self.records[job], Status(self.records[job]["status"])
+        if waited in WAITS:
+            record["queued_ms"] += self.now() - record["enqueued_at"]
+        self.settle_orphans(job)
+        if status is Status.EXHAUSTED and self._fits_nowhere(job):
+            status = Status.REFUSED
+        record |= {"status": str(status), "ended_at": self.now(), "owner": "", "again": []}
+        gone = ["request", "parked_for"]
+        # The signature of a parked job is still to be sent: by it Celery hears of the end.
+        gone += ["signature"] * (waited is not Status.PARKED) + ["retry_at"] * (status is not Status.EXHAUSTED)
+        for name in gone:
+            record.pop(name, None)
+        return self.view(job)
+
+    def ended(self, job: str) -> bool:
+        return self.records[job]["status"] in ENDED
+
+    def _fits_nowhere(self, job: str) -> bool:
+        """Every stage that could have been asked cannot serve this very request."""
+        if self.records[job]["next"] < len(self.records[job]["plan"]):
+            return False
+        rows = sorted((json.loads(row) for row in self.ledgers[job].values()), key=lambda row: int(row["n"]))
+        last = {row["stage"]: row["reason"] for row in rows}
+        asked = [reason for reason in last.values() if reason != Reason.LOCAL_ONLY]
+        return bool(asked) and all(reason in UNFIT for reason in asked)
+
+    def view(self, job: str) -> View:
+        record = self.records[job]
+        texts = {name: str(value) for name, value in record.items()}
+        return View(job, Status(record["status"]), shown.as_object(job, texts, self.ledgers[job], self.now()))
