@@ -44,9 +44,11 @@ lock: .venv/.ready  ## write requirements.lock again from pyproject.toml
 	@$(UV) pip compile pyproject.toml --universal --python-version 3.11 --extra llamacpp --group dev \
 	  --generate-hashes --no-emit-index-url --no-header --quiet --upgrade --output-file requirements.lock
 
-bench: setup  ## the walk's own cost, and how late a clock strikes
+bench: setup  ## the walk's own cost, how late a clock strikes, what Redis and many workers do
 	@$(BIN)/python -m benchmarks.walk
 	@$(BIN)/python -m benchmarks.clocks
+	@$(BIN)/python -m benchmarks.state
+	@$(BIN)/python -m benchmarks.together
 
 clean:  ## remove what setup made
 	rm -rf .venv .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis

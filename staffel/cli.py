@@ -27,6 +27,7 @@ COMMANDS = {
     "wait": "wait for a job, print the answer",
     "show": "show a job and its attempts, while it runs and after",
     "cancel": "cancel a job",
+    "stages": "which stages are closed and why, limits, spend; switch one off, on, or reset it",
     "summarize": "summarize files or folders; run again, it does what is missing",
     "local-model": "run a small local model behind Ollama's API",
     "demo": "all of it on real input",
