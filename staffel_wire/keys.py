@@ -9,7 +9,7 @@ WORKERS = "staffel:workers"
 """A sorted set: `lane/name/start` of each worker process, scored with its last heartbeat in server milliseconds."""
 
 WORKER_DEAD_AFTER_MS = 10_000
-"""A worker whose heartbeat is older than this is taken for dead (design: 10 s)."""
+"""A worker whose heartbeat is older than this is taken for dead."""
 
 
 GATES = "staffel:gates"
@@ -31,7 +31,7 @@ def housekeeper(digest: str) -> str:
 
 
 def rules(digest: str) -> str:
-    """What a configuration says of its stages, a hash from name to JSON; `*` holds what is no stage's."""
+    """What a configuration says of its stages, a hash from name to a line and JSON; `*` holds what is no stage's."""
     return f"staffel:rules:{digest}"
 
 

@@ -23,7 +23,7 @@ BEYOND_MS = DAY_MS
 KEPT_MS = 2 * DAY_MS
 """A stage's hash lives so long after its last write."""
 
-_PARTS = 20
+PARTS = 20
 """A window is counted in so many parts (see worker/failover/breaker.py)."""
 
 _MINUTE_US = 60_000_000
@@ -153,7 +153,7 @@ def standing(found: Sequence[Triple], now_ms: int) -> tuple[State, Triple | None
 def counted(window: str, window_ms: int | None, now_ms: int) -> tuple[int, int]:
     """Calls and failures of the parts `PART:CALLS:FAILURES` that are still in the window; all where it is unknown."""
     calls = failures = 0
-    width = max(1, (window_ms or 0) // _PARTS)
+    width = max(1, (window_ms or 0) // PARTS)
     for text in window.split():
         part, ended, failed = map(int, text.split(":"))
         if window_ms is None or part * width > now_ms - window_ms:
@@ -184,10 +184,9 @@ def _limits(facts: Facts, known: Known) -> dict[str, Any]:
     one = ceil(_MINUTE_US / asked) if asked else 1
     requests_us, room_us = max(burst_us, one), _room_us(facts, "requests_full_at", max(burst_us, one))
     tokens_us = _room_us(facts, "tokens_full_at", burst_us)
-    leased = known.max_in_flight is not None or facts.in_flight > 0
     return {
         "limit_group": known.group,
-        "in_flight": facts.in_flight if leased else None,
+        "in_flight": facts.in_flight,
         "max_in_flight": known.max_in_flight,
         "requests_left": room_us // one if asked else None,
         "requests_burst": requests_us // one if asked else None,

@@ -116,9 +116,10 @@ class JobTask(Task):
         raise Ignore  # a living worker has it
 
     def _handoff(self, job: str, lane: str, text: str) -> Exception:
-        """Put the job onto its next lane under the same id; replace() carries none of these by itself.
+        """Replace the task by one for its next lane under the same id, which is sent now or, if parked, kept.
 
-        RETRY is the one state that keeps Flower's buttons and gives way to what follows.
+        replace() carries none of what is set here. RETRY is the one state that keeps Flower's buttons and gives way to
+        what follows.
         """
         delivery = self.request.delivery_info or {}
         waits = RetryState(text)

@@ -1,4 +1,4 @@
--- Shared by all scripts: the server's time, a record's fields by name, and the end of a job.
+-- Shared by all scripts: the server's time, who lives, a record's fields and its view, and the end of a job.
 local ENDED = {answered = true, exhausted = true, refused = true, expired = true, cancelled = true}
 -- No worker has such a job: its message is in a queue, or its signature in its record.
 local WAITS = {queued = true, parked = true}

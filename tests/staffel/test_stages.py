@@ -179,7 +179,7 @@ def test_a_watch_on_a_terminal_shows_what_changes(tmp_path: Path, server: Valkey
 
 
 def test_a_watch_outlives_a_redis_that_is_away(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Told once, and told that it is over: at that hour somebody may well restart it."""
+    """It is told once, and goes on asking: at that hour somebody may well restart it."""
     folder = tmp_path_factory.mktemp("own-valkey")
     own = Valkey.started(folder)
     with own.client as client:

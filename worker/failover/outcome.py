@@ -134,12 +134,13 @@ def _failed(case: Judged, verdict: Verdict, field: str) -> Settlement:
 
 
 def _lesson(case: Judged, verdict: Verdict) -> Lesson:
-    """A failure's: an outage, a throttle or a permanent fault closes the stage, everything else says nothing of it."""
+    """A failure's: an outage, a throttle or a permanent fault closes the stage; bad output says that it is there."""
     fault, counts = case.reply.fault, verdict.consequences.counts
     closes = counts in {Counts.THROTTLE, Counts.OUTAGE, Counts.PERMANENT}
     named = fault.retry_after_s if fault is not None and closes else None
     return replace(
         _taken(case),
+        worked=counts is Counts.QUALITY,
         failed=counts is Counts.OUTAGE,
         throttled=counts is Counts.THROTTLE,
         permanent=counts is Counts.PERMANENT,

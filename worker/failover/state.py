@@ -119,9 +119,9 @@ Admission = Permit | Elsewhere | Over | Taken | Parked
 class Lesson:
     """What an attempt taught about its stage, for all workers.
 
-    Of the stage's health: `worked`, a success; `failed`, an outage (a success that was too slow is both);
-    `throttled`, its limits; `permanent`, out of order until a person or an hour mends it. `closed_s`: the host named
-    the seconds until it may be asked again. `reached`: the request was at the host, so that its limits count it;
+    Of the stage's health: `worked`, it is there, whatever its output is worth; `failed`, an outage (a success that was
+    too slow is both); `throttled`, its limits; `permanent`, out of order until a person mends it. `closed_s`: the host
+    named the seconds until it may be asked again. `reached`: the request was at the host, so that its limits count it;
     `tokens` and `usd`: what it took, None where that is not known.
 
     Of its likings: `dropped`, a field that it does not take, and this job asks it once more without, `believed` by

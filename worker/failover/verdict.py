@@ -34,10 +34,11 @@ class Counts(StrEnum):
     NOTHING = "nothing"
     OUTAGE = "outage"
     THROTTLE = "throttle"
-    """Closed to calls until the instant that the host named."""
+    """Closed to calls until the instant that the host named, or for a back-off."""
     PERMANENT = "permanent"
-    """Open at the first sight, until an operator or an hour."""
+    """Open at the first sight, for `permanent_for` or until the instant that the host named."""
     QUALITY = "quality"
+    """What came is no answer, but the stage is there: a success as far as its breaker is concerned."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from config.stages import Chain, Stage, identity
-from staffel_wire.stages import Action
+from staffel_wire.stages import MOST_OFF_MS, Action
 from worker.failover.answer import Status, View
 from worker.failover.attempt import Attempt, Reason
 from worker.failover.state import (
@@ -33,8 +33,6 @@ from worker.state.memory_lines import Lines
 from worker.state.memory_stages import Stages
 from worker.state.memory_ways import Way, Ways
 from worker.state.rules import Prices
-
-UNTIL_SWITCHED_ON_MS = 365 * 86_400_000
 
 
 class Memory:
@@ -255,7 +253,7 @@ class Memory:
             self.health.reset(found)
             self.limits.probes.clear(stage)
             return True
-        until = self._ms() + (UNTIL_SWITCHED_ON_MS if for_s is None else round(for_s * 1000))
+        until = self._ms() + (MOST_OFF_MS if for_s is None else min(round(for_s * 1000), MOST_OFF_MS))
         triple = Triple(Reason.SWITCHED_OFF, until, ANYBODY) if action == "off" else None
         self.health.gates.put(stage, identity(found), Class.HAND, triple)
         return True

@@ -1,6 +1,6 @@
 """Records and ledgers in the memory of one process.
 
-A record is kept as Redis keeps it, names and values as text, so that both members show a job in the same way.
+Ledger rows are JSON, as in Redis; a record is made text for its view, so that both members show a job in the same way.
 """
 
 from __future__ import annotations

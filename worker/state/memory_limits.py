@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from config.stages import Chain, Stage
 from worker.failover.state import Lesson
-from worker.state.rules import MOST_SENT, MOST_UNLIMITED
+from worker.state.rules import LATER_MS, MOST_SENT, MOST_UNLIMITED
 
 MINUTE_US = 60_000_000
 DAY_MS = 86_400_000
@@ -125,7 +125,7 @@ class Limited:
         """The instant from which there may be room for one more call of so many tokens; None where there is."""
         limits, account, waits = stage.limits, self._account(stage), [0]
         if limits.max_in_flight and self._free_places(stage, limits.max_in_flight, now) <= 0:
-            waits.append(1000)
+            waits.append(LATER_MS)
         if limits.requests_per_minute:
             asked = cost(1, limits.requests_per_minute)
             waits.append(_wait(account.requests, asked, _requests_room(stage), now))
@@ -145,12 +145,11 @@ class Limited:
         """All that a call needs; its leases until `end` (ms)."""
         if taking.probe:
             self.probes.take(stage.name, taking.holder, end)
-        if stage.limits.max_in_flight:
-            self.places.take(account_of(stage), taking.holder, end)
+        self.places.take(account_of(stage), taking.holder, end)
         account = self._account(stage)
         if stage.limits.requests_per_minute:
             account.requests = max(account.requests, now * 1000) + taking.requests
-        if stage.limits.tokens_per_minute and taking.tokens:
+        if stage.limits.tokens_per_minute:
             account.tokens = max(account.tokens, now * 1000) + taking.tokens
             account.tokens_each = taking.tokens
         self._spend(taking, taking.nano, chains, now)

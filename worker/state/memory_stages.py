@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from config.limits import Breaker
 from config.stages import Stage, identity
+from staffel_wire.stages import PARTS
 from worker.failover.attempt import Reason
-from worker.failover.breaker import PARTS, Count, open_for, trips
+from worker.failover.breaker import Count, Turn, open_for, turn
 from worker.failover.state import (
     BACK_OFF_S,
     LOUD_S,
@@ -20,9 +21,7 @@ from worker.failover.state import (
     Lesson,
 )
 from worker.state.memory_gates import Class, Gate, Gates, Triple
-
-SHARED = frozenset({Reason.AUTH, Reason.QUOTA})
-"""Permanent faults of an account, and so of every stage behind it."""
+from worker.state.rules import SHARED
 
 
 @dataclass(slots=True)
@@ -52,6 +51,7 @@ class Known:
         calls, failures = self.window.get(now // width, (0, 0))
         self.window[now // width] = (calls + 1, failures + failed)
         self.row = self.row + 1 if failed else 0
+        self.throttles = self.throttles if failed else 0
         calls, failures = (sum(column) for column in zip(*self.window.values(), strict=True))
         return Count(calls, failures, self.row)
 
@@ -106,34 +106,27 @@ class Stages:
         self, mates: Mapping[str, Stage], stage: Stage, lesson: Lesson, reason: Reason | None, now: int, *, probe: bool
     ) -> None:
         """What a call of the present generation says of its stage; `mates`: all behind its account and it."""
-        known = self.renewed(stage)
-        if lesson.permanent:
-            until = now + round((lesson.closed_s or stage.breaker.permanent_for) * 1000)
-            for mate in mates.values() if reason in SHARED else [stage]:
-                self._open(mate, reason or Reason.BREAKER_OPEN, until)
-            return
-        if lesson.throttled or (lesson.failed and lesson.closed_s):
-            self._throttle(mates, stage, lesson, reason, now)
-        if lesson.failed:
-            if probe or trips(stage.breaker, known.count(stage.breaker, now, failed=True)):
-                seconds, known.opened = open_for(stage.breaker, known.opened), known.opened + 1
+        known, rule, count = self.renewed(stage), stage.breaker, Count()
+        if not lesson.permanent:
+            if lesson.throttled or (lesson.failed and lesson.closed_s):
+                self._throttle(mates, stage, lesson, reason, now)
+            if not probe and (lesson.failed or lesson.worked):
+                count = known.count(rule, now, failed=lesson.failed)
+        match turn(rule, lesson, count, probe=probe):
+            case Turn.OPENS if lesson.permanent:
+                until = now + round((lesson.closed_s or rule.permanent_for) * 1000)
+                for mate in mates.values() if reason in SHARED else [stage]:
+                    self._open(mate, reason or Reason.BREAKER_OPEN, until)
+            case Turn.OPENS:
+                seconds, known.opened = open_for(rule, known.opened), known.opened + 1
                 self._open(stage, Reason.BREAKER_OPEN, now + math.floor(seconds * 1000 + 0.5))
-        elif lesson.worked and probe:
-            self._turn(stage)
-            known.opened = known.throttles = 0
-            self._put(stage, Class.BREAKER, None)
-        elif lesson.worked:
-            known.count(stage.breaker, now, failed=False)
-            known.throttles = 0
-
-    def _turn(self, stage: Stage) -> None:
-        """No result of a call that was admitted before changes anything of it."""
-        known = self.renewed(stage)
-        known.generation += 1
-        known.window, known.row = {}, 0
+            case Turn.CLOSES:
+                known.window, known.row, known.opened, known.throttles = {}, 0, 0, 0
+                known.generation += 1
+                self._put(stage, Class.BREAKER, None)
 
     def _open(self, stage: Stage, reason: Reason, until: int) -> None:
-        self._turn(stage)
+        self.renewed(stage).generation += 1
         self._put(stage, Class.BREAKER, Triple(reason, until, identity(stage)))
 
     def _throttle(

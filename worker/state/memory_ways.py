@@ -12,10 +12,7 @@ from worker.failover.state import Visit
 from worker.state.memory_jobs import Jobs, Record
 from worker.state.memory_limits import Limited, end_of_day, on_its_way
 from worker.state.memory_stages import Stages
-from worker.state.rules import Prices
-
-LATER_MS = 1_000
-"""What frees itself at an instant that nobody knows is looked at again after this."""
+from worker.state.rules import LATER_MS, Prices
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ class RedisState:
         row = json.dumps(attempt.as_record(), separators=(",", ":"))
         given = [
             permit.visit.fence, attempt.n, row, permit.place, settlement.end or "",
-            json.dumps(asdict(answer)) if answer else "", settlement.last, permit.stage, attempt.reason or "",
+            json.dumps(asdict(answer)) if answer else "", settlement.last, attempt.reason or "",
             json.dumps(_lesson(settlement.lesson)), _given(now_ms),
         ]  # fmt: skip
         match await self._ask(self._settle, job, given):
@@ -122,7 +122,10 @@ class RedisState:
         return Settled(fenced=True)
 
     async def park(self, job: str, signature: str, now_ms: int | None = None) -> bool:
-        """Put a job that was told to wait into its stage's line; `signature` is what sends it on. False: it ended."""
+        """Put a job that was told to wait into its stage's line; `signature` is what sends it on.
+
+        False: it has ended meanwhile, or goes on.
+        """
         return bool(await self._ask(self._park, job, [job, signature, _given(now_ms)]))
 
     async def feed(self, now_ms: int | None = None) -> list[str]:

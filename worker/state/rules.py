@@ -12,6 +12,8 @@ from config.file import General
 from config.limits import Breaker
 from config.stages import Chain, Stage, identity
 from staffel_wire import keys
+from staffel_wire.stages import KEPT_MS, PARTS
+from worker.failover.attempt import Reason
 from worker.failover.state import (
     BACK_OFF_S,
     LOUD_S,
@@ -31,11 +33,14 @@ _FIRST = 5
 """KEYS of Lua count from 1, and four come before those of the stages."""
 
 DAY_MS = 86_400_000
-KEPT_MS = 2 * DAY_MS
-"""What is known of a stage is kept so long after the last call."""
-
 SENT_AGAIN_MS = 120_000
 """A parked job that was sent on and that no worker has claimed since is sent again after this."""
+
+LATER_MS = 1_000
+"""When something may be free that nobody knows of: a place, or a probe that another one makes."""
+
+SHARED = frozenset({Reason.AUTH, Reason.QUOTA})
+"""Permanent faults of an account, and so of every stage behind it."""
 
 LOOKS_AGAIN_MS = 600_000
 """A parked job walks its plan anew after this, whether its line moves or not."""
@@ -78,13 +83,13 @@ class Rules:
             "max_out": stage.max_output_tokens, "nano_in": price[0] * _PER_TOKEN, "nano_out": price[1] * _PER_TOKEN,
             "breaker": _breaker(stage.breaker), "burst_us": math.floor(limits.burst * 1_000_000),
             "hash": self._place(keys.stage(stage.name)), "probe": self._place(keys.probe(stage.name)),
-            "line": self._place(keys.line(stage.name)), "most": most, "rpm": rpm, "tpm": tpm,
+            "line": self._place(keys.line(stage.name)),
+            "places": self._place(keys.group_in_flight(group) if group else keys.in_flight(stage.name)),
+            "most": most, "rpm": rpm, "tpm": tpm,
             "mates": [mate.name for mate in stages.values() if mate is stage or (group and mate.limit_group == group)],
         }  # fmt: skip
         if stage.usd_per_day is not None:
             found["budget"] = round(stage.usd_per_day * USD_NANO)
-        if most is not None:
-            found["places"] = self._place(keys.group_in_flight(group) if group else keys.in_flight(stage.name))
         if rpm is not None or tpm is not None:
             found["account"] = self._place(keys.group(group) if group else keys.stage(stage.name))
         return {key: value for key, value in found.items() if value is not None}
@@ -107,7 +112,9 @@ class Rules:
             "back_off_ms": _ms(BACK_OFF_S), "most_back_off_ms": _ms(MOST_BACK_OFF_S),
             "probe_after_ms": _ms(PROBE_AFTER_S), "on_its_way_ms": _ms(ON_ITS_WAY_S), "day_ms": DAY_MS,
             "kept_ms": KEPT_MS, "sent_again_ms": SENT_AGAIN_MS,
-            "looks_again_ms": LOOKS_AGAIN_MS, "most_sent": MOST_SENT, "most_unlimited": MOST_UNLIMITED,
+            "looks_again_ms": LOOKS_AGAIN_MS, "later_ms": LATER_MS,
+            "parts": PARTS, "shared": dict.fromkeys(SHARED, True),
+            "most_sent": MOST_SENT, "most_unlimited": MOST_UNLIMITED,
         }  # fmt: skip
 
 

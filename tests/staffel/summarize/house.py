@@ -49,7 +49,7 @@ CHAINS: Mapping[str, Sequence[str]] = MappingProxyType(
 
 @contextmanager
 def batch_house(folder: Path, valkey: Valkey, host: Host) -> Iterator[House]:
-    stages = {**STAGES, "broken-too": Played("openai", "status:429")}
+    stages = {**STAGES, "broken-too": Played("openai", "status:529")}
     made = House(
         valkey.another(), host, folder, stages=stages, chains=CHAINS, variables={"STAFFEL_CLOUD_SLOTS": str(SLOTS)}
     )
@@ -94,6 +94,6 @@ def drained(house: House) -> None:
     """Wait until nothing of an abandoned run is left, which the next test would meet."""
     with house.valkey.client as client:
         eventually(
-            lambda: all(client.hget(job, "status") not in {"queued", "running"} for job in house.jobs()),
+            lambda: all(client.hget(job, "status") not in {"queued", "running", "parked"} for job in house.jobs()),
             "the jobs of an abandoned run have ended",
         )

@@ -59,7 +59,7 @@ def test_a_job_that_no_stage_answers_is_a_row_with_its_story(summarize: Typed, t
     row = summarize.rows(tmp_path, "--chain", "hopeless", code=1)["b.txt"]
     assert (row["status"], row["stage"], row["summary"]) == ("exhausted", None, None)
     assert row["reason"].startswith("broken server_error (500) ")
-    assert "; broken-too throttled (429) " in row["reason"]
+    assert "; broken-too overloaded (529) " in row["reason"]
     assert len(row["attempts"]) == 2
 
 

@@ -1,5 +1,5 @@
 -- Claim a job and give its next stage a permit, writing down every stage before it that cannot run, and why.
--- Uses gates, leases, house, limits, permits.
+-- Uses gates, leases, rules, limits, permits.
 local owner, lane, worker, fence, delivery, id = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local now = now_ms(ARGV[7])
 
@@ -121,7 +121,7 @@ local function blocked(s, place)
   if reason then return reason, ends, true end
   if due then
     give_back(KEYS[s.probe], '- ' .. id .. ' 0')
-    if probe_taken(s, now) then return 'breaker_open', now + 1000, true end
+    if probe_taken(s, now) then return 'breaker_open', now + ALL.later_ms, true end
   end
   local tokens, nano = estimate(s)
   local from = limited(s, tokens, now)
@@ -130,23 +130,23 @@ local function blocked(s, place)
   return nil, nil, due
 end
 
-local function handed_on(name, s, due)
+local function handed_on(s, due)
   write_rows()
   if due then lease(KEYS[s.probe], '- ' .. id .. ' 0', now, now + ALL.on_its_way_ms) end
   redis.call('HSET', job, 'status', 'queued', 'owner', '', 'lane', s.lane, 'enqueued_at', now)
-  return {'elsewhere', s.lane, name, view(job, attempts), now}
+  return {'elsewhere', s.lane, s.name, view(job, attempts), now}
 end
 
 -- Take all that the call needs, and write down what that was.
-local function taken(name, s, place, n, due)
+local function taken(s, place, n, due)
   local tokens, nano = estimate(s)
   local found = renewed(s)
-  local taking = {n = n, stage = name, generation = tonumber(found.generation or 0), probe = due, place = s.most ~= nil,
+  local taking = {n = n, stage = s.name, generation = tonumber(found.generation or 0), probe = due,
     holder = owner .. ' ' .. id .. ' ' .. fence, requests = s.rpm and cost(1, s.rpm) or 0,
     tokens = s.tpm and cost(tokens, s.tpm) or 0, nano = nano, day = end_of_day(now), chain = record.chain}
   local ends = now + math.min(s.timeout_ms, left - kept[place]) + ALL.probe_after_ms
   if due then lease(KEYS[s.probe], taking.holder, now, ends) end
-  if s.most then lease(KEYS[s.places], taking.holder, now, ends) end
+  lease(KEYS[s.places], taking.holder, now, ends)
   if s.rpm then move(KEYS[s.account], 'requests_full_at', taking.requests, now) end
   if s.tpm then
     move(KEYS[s.account], 'tokens_full_at', taking.tokens, now)
@@ -160,13 +160,13 @@ local function taken(name, s, place, n, due)
   return tonumber(found.believed_until or 0) > now and found.dropped or ''
 end
 
-local function granted(name, s, place, due)
-  if s.lane ~= lane then return handed_on(name, s, due) end
+local function granted(s, place, due)
+  if s.lane ~= lane then return handed_on(s, due) end
   local n = row(place, s, nil)
   write_rows()
-  local dropped = taken(name, s, place, n, due)
+  local dropped = taken(s, place, n, due)
   local request = first and redis.call('HGET', job, 'request') or ''
-  return {'permit', name, place - 1, n, left, kept[place], now, tonumber(fence), request, record.plan, dropped,
+  return {'permit', s.name, place - 1, n, left, kept[place], now, tonumber(fence), request, record.plan, dropped,
     due and 1 or 0}
 end
 
@@ -182,7 +182,7 @@ for place = reached + 1, #plan do
   local s = stage_of(name)
   local reason, from, also = unfit(s, place), nil, nil
   if not reason then reason, from, also = blocked(s, place) end
-  if not reason then return granted(name, s, place, also) end
+  if not reason then return granted(s, place, also) end
   row(place, s, reason)
   reached = place
   if from then
@@ -196,7 +196,7 @@ for i = 1, already do
   local s = stage_of(name)
   if not unfit(s, place) then
     local reason, from, also = blocked(s, place)
-    if not reason then return granted(name, s, place, also) end
+    if not reason then return granted(s, place, also) end
     passed_over(place, name, reason, from, also)
   end
 end

@@ -14,8 +14,6 @@ for i = 4, #KEYS do
   if redis.call('HEXISTS', KEYS[i], 'cancel') == 1 then cancelled[#cancelled + 1] = i - 4 end
 end
 local holder = member .. ' - 0'
-if redis.call('ZSCORE', housekeeper, holder) or held(housekeeper, workers, 1, now, dead_after) == 0 then
-  lease(housekeeper, holder, now, now + dead_after)
-end
-local keeps = redis.call('ZSCORE', housekeeper, holder) and redis.call('ZCARD', parked) > 0
-return {keeps and 1 or 0, cancelled}
+local mine = redis.call('ZSCORE', housekeeper, holder) or held(housekeeper, workers, 1, now, dead_after) == 0
+if mine then lease(housekeeper, holder, now, now + dead_after) end
+return {mine and redis.call('ZCARD', parked) > 0 and 1 or 0, cancelled}

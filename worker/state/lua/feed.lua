@@ -1,13 +1,13 @@
 -- Which parked jobs are to be sent on now: those whose deadline has come, and of each line as many as may run.
 -- A job stays in its line until a worker has claimed it; until then it is sent again after some time.
--- Uses gates, leases, house, limits.
+-- Uses gates, leases, rules, limits.
 local now, most = now_ms(ARGV[1]), ALL.most_sent
 if redis.call('ZCARD', parked) == 0 then return {} end
 local sent = {}
 
 -- How many jobs of a line the stage may take, those on their way aside.
-local function room(name, s, on_its_way)
-  local reason, _, due = closed_for(redis.call('HGET', gates, name), now, s.id)
+local function room(s, on_its_way)
+  local reason, _, due = closed_for(redis.call('HGET', gates, s.name), now, s.id)
   if reason then return 0 end
   if due then return probe_taken(s, now) and 0 or 1, true end
   -- A stage that has no limits of ours may still throttle: its line goes on by and by.
@@ -40,7 +40,7 @@ for _, name in ipairs(ALL.names) do
   local s = stage_of(name)
   local line = KEYS[s.line]
   if redis.call('ZCARD', line) > 0 then
-    local free, due = room(name, s, redis.call('ZCOUNT', line, '(' .. now, '+inf'))
+    local free, due = room(s, redis.call('ZCOUNT', line, '(' .. now, '+inf'))
     if free > 0 then
       for _, id in ipairs(redis.call('ZRANGEBYSCORE', line, '-inf', now, 'LIMIT', 0, free)) do
         send(id, line)

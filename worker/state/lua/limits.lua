@@ -20,7 +20,7 @@ end
 -- The instant from which a stage's limits may have room for one more call of so many tokens; nil where they have.
 local function limited(s, tokens, now)
   local wait = 0
-  if s.most and places_taken(s, now) >= s.most then wait = 1000 end
+  if s.most and places_taken(s, now) >= s.most then wait = ALL.later_ms end
   if s.rpm or s.tpm then
     local full = redis.call('HMGET', KEYS[s.account], 'requests_full_at', 'tokens_full_at')
     if s.rpm then wait = math.max(wait, wait_for(full[1], cost(1, s.rpm), requests_room(s), now)) end

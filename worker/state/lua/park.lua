@@ -1,6 +1,6 @@
 -- Put a job that was told to wait into the line of its stage, with the message that will be sent when it goes on.
 -- However its line moves, it looks again after some time: its stage may be gone from the configuration.
--- Uses gates, leases, house.
+-- Uses gates, leases, rules.
 local id, signature, now = ARGV[1], ARGV[2], now_ms(ARGV[3])
 
 local record = fields(job, 'status', 'parked_for', 'deadline_at', 'submitted_at')

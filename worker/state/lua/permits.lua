@@ -1,12 +1,12 @@
 -- What a call has taken from all workers while it runs is written in its job's record, so that whoever follows can give
--- it back: `n`, `stage`, `holder` of its leases, `probe`, `place`, the stage's `generation`, what it took of the
+-- it back: `n`, `stage`, `holder` of its leases, `probe`, the stage's `generation`, what it took of the
 -- buckets (`requests`, `tokens`, in microseconds) and of the `day`'s money (`nano`, `chain`).
 
 -- Give back the leases; whether a probe still had its own.
 local function give_back_leases(permit)
   local s = stage_of(permit.stage)
   if not s then return false end
-  if permit.place and s.places then give_back(KEYS[s.places], permit.holder) end
+  give_back(KEYS[s.places], permit.holder)
   return permit.probe and give_back(KEYS[s.probe], permit.holder)
 end
 

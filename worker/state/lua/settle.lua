@@ -1,8 +1,8 @@
 -- Record what came of an attempt and what it taught, and give back what it held; with an end, the job ends here, and
 -- so it does where nothing of its plan is left. An owner whose fence is old changes nothing.
--- Uses gates, leases, house, limits, permits, breaker, likings.
+-- Uses gates, leases, rules, limits, permits, breaker, likings.
 local fence, n, row, place, status, answer = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6]
-local last, name, reason, lesson, now = ARGV[7], ARGV[8], ARGV[9], cjson.decode(ARGV[10]), now_ms(ARGV[11])
+local last, reason, lesson, now = ARGV[7], ARGV[8], cjson.decode(ARGV[9]), now_ms(ARGV[10])
 
 local record = fields(job, 'fence', 'status', 'deadline_at', 'permit', 'next', 'again', 'plan')
 if record.fence ~= fence then return {'fenced'} end
@@ -16,24 +16,22 @@ if not permit or permit.n ~= n then
 end
 redis.call('HDEL', job, 'permit')
 
--- Tokens and money as they were taken; what is not known of an answer is taken as estimated.
-local function corrected(s)
-  local tokens, nano = permit.tokens, permit.nano
-  if lesson.tokens and s.tpm then tokens = permit.tokens - cost(lesson.tokens, s.tpm)
-  elseif lesson.worked then tokens = 0 end
-  nano = lesson.nano and permit.nano - lesson.nano or 0
-  return lesson.reached and 0 or permit.requests, tokens, nano
+-- What was reserved and not taken; of an answer whose tokens are not known all was taken.
+local function unused(s)
+  local tokens = lesson.worked and 0 or permit.tokens
+  if lesson.tokens and s.tpm then tokens = permit.tokens - cost(lesson.tokens, s.tpm) end
+  return lesson.reached and 0 or permit.requests, tokens, lesson.nano and permit.nano - lesson.nano or 0
 end
 
 local still = give_back_leases(permit)
-local s, alarm, suspect = stage_of(name), false, false
+local s, alarm, suspect = stage_of(permit.stage), false, false
 if s then
-  local requests, tokens, nano = corrected(s)
+  local requests, tokens, nano = unused(s)
   refund(permit, requests, tokens, nano, now)
   local known = renewed(s)
   alarm, suspect = likings(s, known, lesson, reason, now)
   if tonumber(known.generation) == permit.generation and (still or not permit.probe) then
-    judge(name, s, lesson, reason, permit.probe, now)
+    judge(s, lesson, reason, permit.probe, now)
   end
 end
 alarm = alarm and 1 or 0

@@ -15,16 +15,17 @@ local REST = {__index = function(s, key)
   return rawget(s, key)
 end}
 
-local function stage_from(text)
+local function stage_from(name, text)
   if not text then return false end
   local id, lane, home, images, model, at = string.match(text, '^(%S+) (%S+) (%d) (%d) ([^\n]*)\n()')
-  return setmetatable(
-    {id = id, lane = lane, home = home == '1', images = images == '1', model = model, text = text, at = at}, REST)
+  local found = {name = name, id = id, lane = lane, home = home == '1', images = images == '1', model = model}
+  found.text, found.at = text, at
+  return setmetatable(found, REST)
 end
 
 -- A stage as this worker knows it; nil where it does not.
 local function stage_of(name)
-  if known_stages[name] == nil then known_stages[name] = stage_from(redis.call('HGET', rules, name)) end
+  if known_stages[name] == nil then known_stages[name] = stage_from(name, redis.call('HGET', rules, name)) end
   return known_stages[name] or nil
 end
 
@@ -43,7 +44,8 @@ local function renewed(s)
   if found.id == s.id then return found end
   local generation = tonumber(found.generation or 0) + (found.id and 1 or 0)
   for _, field in ipairs(redis.call('HKEYS', key)) do
-    if not string.find(field, '^spent_') and not string.find(field, '_full_at$') then redis.call('HDEL', key, field) end
+    local counted = string.find(field, '^spent_') or string.find(field, '^requests_') or string.find(field, '^tokens_')
+    if not counted then redis.call('HDEL', key, field) end
   end
   redis.call('HSET', key, 'id', s.id, 'state', 'closed', 'generation', generation)
   redis.call('PEXPIRE', key, ALL.kept_ms)
