@@ -112,6 +112,7 @@ class Yard:
         yield f"100 jobs of one attempt asked Redis for {dict(asked)} (beats and SET are the processes' own)"
         self.holds(asked["admit"] + asked["settle"] <= 2 * 100)
         with self.house.valkey.client as redis:
+            eventually(lambda: not redis.exists("staffel:unacked"), "every message is acknowledged")
             endless = {key for key in redis.scan_iter("staffel:*", count=1000) if redis.ttl(key) < 0}
         yield f"  keys without an end: {sorted(endless)}"
         self.holds(endless == {keys.CATALOGUE})
