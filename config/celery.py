@@ -43,6 +43,7 @@ def _broker(url: str) -> dict[str, Any]:
             **socket,
         },
         "broker_connection_retry_on_startup": True,
+        "broker_connection_max_retries": None,  # Celery's 100 would end a worker's consumption after some 46 minutes
     }
 
 

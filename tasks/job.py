@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import Any, ClassVar
 from celery import Signature, Task, states
 from celery.exceptions import Ignore
 from celery.exceptions import Retry as RetryState
+from kombu.utils.json import dumps
 
 from staffel_wire import request as door
 from staffel_wire.errors import Cancelled, Exhausted, Expired, Invalid, Refused, StaffelError
@@ -139,7 +139,7 @@ class JobTask(Task):
         A job that has ended meanwhile is sent on all the same, and its next delivery tells Celery how.
         """
         try:
-            if self.request.get("is_parked") and process.runtime().park(str(self.request.id), json.dumps(sig)):
+            if self.request.get("is_parked") and process.runtime().park(str(self.request.id), str(dumps(sig))):
                 raise Ignore
         except Abandoned:  # its message goes back to the queue as well
             raise Ignore from None

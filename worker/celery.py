@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import sys
@@ -15,6 +14,7 @@ from celery import Celery, signals, signature
 from celery.app.amqp import AMQP
 from celery.worker import control
 from kombu.connection import Connection
+from kombu.utils.json import loads
 
 from config.celery import SLOTS, configuration
 from config.problems import ConfigError, Problem
@@ -115,7 +115,7 @@ def _start(sender: Any, **_: Any) -> None:  # noqa: ANN401 - the worker controll
 
 def _send(text: str) -> None:
     """Put the message of a parked job onto its queue: what its task was replaced by, as JSON."""
-    signature(json.loads(text), app=app).apply_async()
+    signature(loads(text), app=app).apply_async()
 
 
 def _event_of(hostname: str) -> Callable[[Mapping[str, Any]], None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 
 from worker.failover.chain import Stop
 from worker.state.connection import AWAY, comes_back
@@ -58,7 +58,10 @@ class Housekeeping:
             try:
                 await self._beat()
                 if away_since is not None:
-                    _log.warning("Redis is back after %.1f s; all that waited for it goes on", now() - away_since)
+                    _log.warning(
+                        "Redis is back after %.1f s: results are written; new jobs start once Celery is there too",
+                        now() - away_since,
+                    )
                 away_since, self._away = None, False
             except AWAY as error:
                 self._away = True
@@ -76,7 +79,7 @@ class Housekeeping:
         if now - self._published >= PUBLISH_S:
             await self._publish()
             self._published = now
-        beat = await self._state.beat(self._member, list(self._running))
+        beat = await self._state.beat(self._member, list(self._running), was_away=self._away)
         for job in beat.cancelled:
             if job in self._running:
                 self._running[job].ask()
@@ -97,17 +100,18 @@ class Housekeeping:
 
     async def _feed(self) -> None:
         jobs = await self._state.feed()
-        if jobs:
-            await asyncio.to_thread(self._send_on, jobs, await self._state.signatures(jobs))
+        found = dict(zip(jobs, await self._state.signatures(jobs), strict=True)) if jobs else {}
+        for job in [job for job, signature in found.items() if signature is None]:
+            await self._state.forget(job)
+        messages = {job: signature for job, signature in found.items() if signature is not None}
+        if messages:
+            await asyncio.to_thread(self._send_on, messages)
 
-    def _send_on(self, jobs: Sequence[str], signatures: Sequence[str | None]) -> None:
-        """What is not sent here is given out again after some two minutes."""
-        for job, signature in zip(jobs, signatures, strict=True):
+    def _send_on(self, messages: Mapping[str, str]) -> None:
+        """What is not sent here is given out again after half a minute."""
+        for job, signature in messages.items():
             if self._away:
                 return
-            if signature is None:
-                self._say(f"parked job {job}", "has no message that could be sent on")
-                continue
             try:
                 self._send(signature)
             except Exception as error:  # noqa: BLE001 - whatever it is, the others are sent, and it is tried again

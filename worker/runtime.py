@@ -54,7 +54,7 @@ class Runtime:
         self._tell = tell
         self._telling: set[asyncio.Task[None]] = set()
         self.settings, self.lane, self.worker = settings, lane, worker
-        self.member = f"{lane}/{worker}/{os.getpid()}-{secrets.token_hex(4)}"
+        self.member = f"{lane}/{'_'.join(worker.split())}/{os.getpid()}-{secrets.token_hex(4)}"  # a lease's first word
         self._loop = asyncio.new_event_loop()
         self._stops: dict[str, Stop] = {}
         self._walks: set[asyncio.Task[Any]] = set()

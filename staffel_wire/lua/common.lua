@@ -19,7 +19,7 @@ end
 local function alive(workers, owner, now, dead_after)
   if not owner or owner == '' then return false end
   local beat = redis.call('ZSCORE', workers, owner)
-  return beat and now - tonumber(beat) < dead_after
+  return beat and math.abs(now - tonumber(beat)) < dead_after
 end
 
 -- A reader's view: everything of the record but the request, and the ledger.

@@ -13,6 +13,7 @@ if status then
   local unanswered = ENDED[status] and status ~= 'answered'
   if not (anew == '1' and unanswered) then return {'known', status} end
   redis.call('DEL', job, attempts)
+  fence = fence + 1
 end
 redis.call('HSET', job, 'status', 'queued', 'request', request, 'plan', plan, 'chain', chain, 'lane', lane,
   'local_only', local_only, 'images', images, 'tokens_in', tokens_in, 'tokens_out', tokens_out, 'submitted_at', now,

@@ -90,15 +90,23 @@ def _verdict(case: Judged, provider: Provider) -> tuple[Verdict | None, str]:
     if reply.fault is None:
         return accept.of_reply(call, reply.text, reply.end, reply.usage), ""
     verdict = judge.of_fault(reply.fault, call.stage.provider)
-    if (
-        reply.fault.kind is Kind.SPENT
-        and allowed(call.stage, case.permit.left_s, case.permit.kept_s) < call.stage.timeout
-    ):
-        return Verdict(verdict.reason, FaultClass.LOCAL), ""  # the job's own deadline came before the stage's clock
+    if reply.fault.kind is Kind.SPENT and _was_ours(case):
+        return Verdict(verdict.reason, FaultClass.LOCAL), ""
     if verdict.fault_class is not FaultClass.REJECTED:
         return verdict, ""
     field = judge.rejected_field(reply.fault, provider.optional(call))
     return (_rejected_whole(verdict, call), "") if field is None or field in call.dropped else (verdict, field)
+
+
+def _was_ours(case: Judged) -> bool:
+    """Whether the job's own deadline ended the call, before the stage's clock could say anything of the stage.
+
+    A host that has said nothing for half of its time, or is asked whether it is there again, has said enough.
+    """
+    permit, timeout = case.permit, case.call.stage.timeout
+    given = allowed(case.call.stage, permit.left_s, permit.kept_s)
+    silent = case.reply.first_token_s is None and given >= timeout / 2
+    return given < timeout and not silent and not permit.probe
 
 
 def _rejected_whole(verdict: Verdict, call: Call) -> Verdict:

@@ -32,7 +32,7 @@ from worker.state.memory_limits import Holder, Limited, Taking, cost, end_of_day
 from worker.state.memory_lines import Lines
 from worker.state.memory_stages import Stages
 from worker.state.memory_ways import Way, Ways
-from worker.state.rules import Prices
+from worker.state.rules import MOST_THROTTLED, Prices
 
 
 class Memory:
@@ -74,7 +74,7 @@ class Memory:
             self.lines.leave(visit.job)
             return Taken(known=False)
         if self.jobs.ended(visit.job):
-            self.lines.leave(visit.job)
+            self._leave(visit.job)
             record.pop("signature", None)
             return Over(self.view(visit.job))
         first = visit.fence == 0
@@ -116,12 +116,14 @@ class Memory:
             self._own(visit, record)
 
     def _own(self, visit: Visit, record: Record) -> None:
+        if stage := record.get("parked_for"):
+            self.limits.probes.give_back(stage, on_its_way(visit.job))
         self.jobs.claim(record, visit)
         self.lines.leave(visit.job)
 
     def _next(self, visit: Visit, record: Record, *, first: bool) -> Admission:
         ways = Ways(
-            self.stages, self.chains, self.prices, self.jobs, self.health, self.limits, visit, record,
+            self.stages, self.chains, self.prices, self.jobs, self.health, self.limits, self.lines, visit, record,
         )  # fmt: skip
         waiting = []
         for way in ways.found():
@@ -184,7 +186,7 @@ class Memory:
         end = None if suspect else settlement.end
         if not lesson.dropped:
             record["next"] = max(record["next"], permit.place + 1)
-            kept = {permit.place} if lesson.throttled else set()
+            kept = {permit.place} if lesson.throttled and self._may_come_back(taking, record) else set()
             record["again"] = sorted(set(record["again"]) - {permit.place} | kept)
             if end is None and record["next"] >= len(record["plan"]) and not record["again"]:
                 end = settlement.last
@@ -193,6 +195,14 @@ class Memory:
         if settlement.answer is not None:
             record["answer"] = json.dumps(asdict(settlement.answer))
         return Settled(self.jobs.finish(job, end), alarm=alarm)
+
+    def _may_come_back(self, taking: Taking, record: Record) -> bool:
+        """Whether a stage that has throttled a job is tried again by it: closed for now, and not again and again."""
+        stage = self.stages.get(taking.stage)
+        if stage is None or self.health.gate(stage, self._ms()).reason is None:
+            return False
+        record["throttled"] = {**record["throttled"], taking.stage: record["throttled"].get(taking.stage, 0) + 1}
+        return bool(record["throttled"][taking.stage] < MOST_THROTTLED)
 
     def _learn(self, taking: Taking, reason: Reason | None, lesson: Lesson) -> tuple[bool, bool]:
         """Give back what the call held; whether it is heard of, and whether the stage is to blame."""
@@ -211,16 +221,26 @@ class Memory:
             self.health.judge(mates, stage, lesson, reason, now, probe=taking.probe)
         return told
 
-    def _over(self, job: str, status: Status, retry_at: int | None = None) -> Over:
+    def _leave(self, job: str) -> None:
+        """The job is nowhere expected any more: in no line, and no stage's probe is kept for it."""
         self.lines.leave(job)
+        for stage in self.records[job]["plan"]:
+            self.limits.probes.give_back(stage, on_its_way(job))
+
+    def _over(self, job: str, status: Status, retry_at: int | None = None) -> Over:
+        self._leave(job)
         if retry_at is not None:
             self.records[job]["retry_at"] = retry_at
         return Over(self.jobs.finish(job, status))
 
     async def park(self, job: str, signature: str) -> bool:
-        """Put a job that was told to wait into its stage's line; False where it has ended or is under way again."""
+        """Put a job that was told to wait into its stage's line; False where it has ended."""
         record = self.records.get(job)
-        if record is None or record["status"] != Status.PARKED or record["parked_for"] not in self.stages:
+        if record is None:
+            return False
+        if record["status"] in {Status.RUNNING, Status.QUEUED}:
+            return True  # asked again, and it has gone on since
+        if record["status"] != Status.PARKED or record["parked_for"] not in self.stages:
             return False
         record["signature"] = signature
         self.lines.join(job, record["parked_for"], record["submitted_at"], record["deadline_at"], self._ms())
@@ -234,10 +254,10 @@ class Memory:
             gate = self.health.gate(stage, now)
             if gate.reason is not None or not self.lines.waits(stage.name):
                 continue
-            if gate.due:
-                room = 0 if self.limits.probes.held(stage.name, 1, now) else 1
-            else:
-                room = self.limits.room(stage, self.lines.on_their_way(stage.name, now), now)
+            if gate.due and self.limits.probes.held(stage.name, 1, now):
+                continue
+            room = self.limits.room(stage, self.lines.on_their_way(stage.name), now)
+            room = min(room, 1) if gate.due else room
             for job in self.lines.next(stage.name, room, now):
                 if gate.due:
                     self.limits.probes.take(stage.name, on_its_way(job), now + round(ON_ITS_WAY_S * 1000))

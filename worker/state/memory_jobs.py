@@ -36,8 +36,8 @@ class Jobs:
             "status": "queued", "request": dict(request), **said,
             "local_only": bool(request.get("local_only")), "images": bool(request.get("images")),
             "submitted_at": now, "enqueued_at": now, "queued_ms": 0,
-            "deadline_at": now + round(deadline * 1000), "next": 0, "again": [], "fence": 0, "owner": "",
-            "delivery": "", "cancel": False, "permit": None,
+            "deadline_at": now + round(deadline * 1000), "next": 0, "again": [], "throttled": {}, "fence": 0,
+            "owner": "", "delivery": "", "cancel": False, "permit": None,
         }  # fmt: skip
         self.ledgers[job] = {}
 

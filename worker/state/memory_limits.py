@@ -74,7 +74,7 @@ class Account:
 
     requests: int = 0
     tokens: int = 0
-    tokens_each: int = 1
+    tokens_each: int = 0
     """What the last call took of the tokens' bucket."""
 
 
@@ -121,21 +121,26 @@ class Limited:
         self.accounts: dict[str, Account] = {}
         self.days: dict[str, Day] = {}
 
-    def from_when(self, stage: Stage, tokens: int, now: int) -> int | None:
-        """The instant from which there may be room for one more call of so many tokens; None where there is."""
+    def from_when(self, stage: Stage, tokens: int, first: int, now: int) -> int | None:
+        """The instant from which there may be room for one more call of so many tokens; None where there is.
+
+        So many come `first`.
+        """
         limits, account, waits = stage.limits, self._account(stage), [0]
-        if limits.max_in_flight and self._free_places(stage, limits.max_in_flight, now) <= 0:
+        if limits.max_in_flight and self._free_places(stage, limits.max_in_flight, now) - first <= 0:
             waits.append(LATER_MS)
         if limits.requests_per_minute:
             asked = cost(1, limits.requests_per_minute)
-            waits.append(_wait(account.requests, asked, _requests_room(stage), now))
+            waits.append(_wait(account.requests, (1 + first) * asked, _requests_room(stage), now))
         if limits.tokens_per_minute:
-            asked = cost(tokens, limits.tokens_per_minute)
+            asked = cost(tokens, limits.tokens_per_minute) + first * account.tokens_each
             waits.append(_wait(account.tokens, asked, _tokens_room(stage), now))
         return now + max(waits) if max(waits) > 0 else None
 
     def over_budget(self, stage: Stage, chain: Chain | None, nano: int, now: int) -> bool:
-        """Whether one more call of this price would go beyond the stage's day or the chain's."""
+        """Whether one more call of this price would go beyond the stage's day or the chain's; a free one never does."""
+        if nano == 0:
+            return False
         days = [(f"stage {stage.name}", stage.usd_per_day)]
         if chain is not None:
             days.append((f"chain {chain.name}", chain.usd_per_day))
@@ -184,7 +189,8 @@ class Limited:
             rooms.append((_requests_room(stage) - spent) // asked - on_their_way)
         if limits.tokens_per_minute:
             left = _tokens_room(stage) - max(0, account.tokens - now * 1000)
-            rooms.append(max(1, left // max(1, account.tokens_each)) - on_their_way if left > 0 else 0)
+            calls = max(left // max(1, account.tokens_each), int(left >= _tokens_room(stage)))
+            rooms.append(calls - on_their_way)
         return max(0, min(rooms))
 
     def _free_places(self, stage: Stage, most: int, now: int) -> int:
@@ -211,7 +217,8 @@ def unused(stage: Stage, taking: Taking, lesson: Lesson) -> tuple[int, int, int]
     """
     tokens = 0 if lesson.worked else taking.tokens
     if lesson.tokens is not None and stage.limits.tokens_per_minute:
-        tokens = taking.tokens - cost(lesson.tokens, stage.limits.tokens_per_minute)
+        taken = cost(lesson.tokens, stage.limits.tokens_per_minute)
+        tokens = taking.tokens - min(taken, max(10 * taking.tokens, MINUTE_US))  # whatever a host counts
     nano = 0 if lesson.usd is None else taking.nano - nano_usd(lesson.usd)
     return 0 if lesson.reached else taking.requests, tokens, nano
 

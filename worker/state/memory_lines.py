@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from worker.state.rules import LOOKS_AGAIN_MS, MOST_SENT, SENT_AGAIN_MS
+from worker.state.rules import LATER_MS, LOOKS_AGAIN_MS, MOST_SENT, SENT_AGAIN_MS
 
 
 class Lines:
-    """Scores in milliseconds: in a line, when the job came or is sent again; of all parked, when to look again."""
+    """Scores in milliseconds: in a line, when the job came, or negative when it was sent on; when all look again."""
 
     def __init__(self) -> None:
         self._lines: dict[str, dict[str, int]] = {}
@@ -28,25 +28,34 @@ class Lines:
             self._parked[job] = now
 
     def late(self, now: int) -> list[str]:
-        """Those whose deadline has come, sent on for their end, and not for a stage as well."""
-        found = _sent(self._parked, MOST_SENT, now)
+        """Those that are to look again, sent on; no queue keeps any message here."""
+        found = [job for score, job in _sorted(self._parked) if score <= now][:MOST_SENT]
+        for job in found:
+            self._parked[job] = now + SENT_AGAIN_MS
         for line in self._lines.values():
-            line.update({job: now + SENT_AGAIN_MS for job in found if job in line})
+            line.update({job: -now for job in found if job in line})
         return found
 
     def waits(self, stage: str) -> bool:
         return bool(self._lines.get(stage))
 
-    def on_their_way(self, stage: str, now: int) -> int:
-        return sum(score > now for score in self._lines[stage].values())
+    def on_their_way(self, stage: str) -> int:
+        return sum(score < 0 for score in self._lines[stage].values())
+
+    def just_sent(self, stage: str, now: int) -> int:
+        """How many of the line come before whoever is new."""
+        return sum(-now <= score <= LATER_MS - now for score in self._lines.get(stage, {}).values())
 
     def next(self, stage: str, room: int, now: int) -> list[str]:
         """The first of the line, as many as there is room for, sent on."""
-        return _sent(self._lines[stage], room, now)
+        line = self._lines[stage]
+        found = [job for score, job in _sorted(line) if score >= 0][: max(0, room)]
+        for job in found:
+            line[job] = -now
+            if job in self._parked:
+                self._parked[job] = now + SENT_AGAIN_MS
+        return found
 
 
-def _sent(scores: dict[str, int], most: int, now: int) -> list[str]:
-    first = sorted((score, job) for job, score in scores.items() if score <= now)[:most]
-    for _, job in first:
-        scores[job] = now + SENT_AGAIN_MS
-    return [job for _, job in first]
+def _sorted(scores: dict[str, int]) -> list[tuple[int, str]]:
+    return sorted((score, job) for job, score in scores.items())

@@ -21,7 +21,7 @@ from worker.failover.state import (
     Lesson,
 )
 from worker.state.memory_gates import Class, Gate, Gates, Triple
-from worker.state.rules import SHARED
+from worker.state.rules import LATER_MS, SHARED
 
 
 @dataclass(slots=True)
@@ -114,8 +114,9 @@ class Stages:
                 count = known.count(rule, now, failed=lesson.failed)
         match turn(rule, lesson, count, probe=probe):
             case Turn.OPENS if lesson.permanent:
-                until = now + round((lesson.closed_s or rule.permanent_for) * 1000)
                 for mate in mates.values() if reason in SHARED else [stage]:
+                    named = max(lesson.closed_s, mate.breaker.open_for) if lesson.closed_s else None
+                    until = now + round((named or mate.breaker.permanent_for) * 1000)
                     self._open(mate, reason or Reason.BREAKER_OPEN, until)
             case Turn.OPENS:
                 seconds, known.opened = open_for(rule, known.opened), known.opened + 1
@@ -133,10 +134,11 @@ class Stages:
         self, mates: Mapping[str, Stage], stage: Stage, lesson: Lesson, reason: Reason | None, now: int
     ) -> None:
         known, closed = self.renewed(stage), round(lesson.closed_s * 1000)
-        if not closed:
+        if closed < LATER_MS:
             if self._throttled_until(stage) > now:
                 return
-            closed = round(min(BACK_OFF_S * 2 ** min(known.throttles, 32), MOST_BACK_OFF_S) * 1000)
+            back_off = round(min(BACK_OFF_S * 2 ** min(known.throttles, 32), MOST_BACK_OFF_S) * 1000)
+            closed = back_off if not closed or known.throttles else closed
             known.throttles += 1
         accounts = lesson.throttled and reason is not Reason.OVERLOADED
         told = Reason.THROTTLED if accounts else Reason.OVERLOADED

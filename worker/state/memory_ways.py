@@ -11,6 +11,7 @@ from worker.failover.attempt import Reason
 from worker.failover.state import Visit
 from worker.state.memory_jobs import Jobs, Record
 from worker.state.memory_limits import Limited, end_of_day, on_its_way
+from worker.state.memory_lines import Lines
 from worker.state.memory_stages import Stages
 from worker.state.rules import LATER_MS, Prices
 
@@ -37,6 +38,7 @@ class Ways:
     jobs: Jobs
     health: Stages
     limits: Limited
+    lines: Lines
     visit: Visit
     record: Record
 
@@ -56,10 +58,17 @@ class Ways:
             if way is not None:
                 self.record["again"] = [*self.record["again"], place]
                 yield way
+        # Of these one of this lane comes before one of another: on the way there its turn may pass, again and again.
+        elsewhere = []
         for place in before:
             stage = self._stage(place)
             if stage is not None and self._unfit(place) is None:
-                yield self._way(place, stage)
+                way = self._way(place, stage)
+                if way.reason is None and stage.lane != self.visit.lane:
+                    elsewhere.append(way)
+                else:
+                    yield way
+        yield from elsewhere
 
     def left(self) -> int:
         """Milliseconds until the job's deadline."""
@@ -106,7 +115,7 @@ class Ways:
             if self.limits.probes.held(stage.name, 1, now):
                 return Way(place, stage, Reason.BREAKER_OPEN, now + LATER_MS)
         tokens, nano = self.estimate(stage)
-        if (until := self.limits.from_when(stage, tokens, now)) is not None:
+        if (until := self.limits.from_when(stage, tokens, self.lines.just_sent(stage.name, now), now)) is not None:
             return Way(place, stage, Reason.LIMIT, until)
         if self.limits.over_budget(stage, self.chains.get(self.record["chain"]), nano, now):
             return Way(place, stage, Reason.BUDGET, end_of_day(now), parkable=False)

@@ -61,6 +61,7 @@ class RedisState:
         self._settle = redis.register_script(source("settle", SCRIPTS))
         self._park = redis.register_script(source("park", SCRIPTS))
         self._feed = redis.register_script(source("feed", SCRIPTS))
+        self._forget = redis.register_script(source("forget", SCRIPTS))
         self._beat = redis.register_script(source("beat", SCRIPTS))
         self._switch = redis.register_script(source("switch"))
 
@@ -139,6 +140,10 @@ class RedisState:
             reading.hget(keys.job(job), "signature")
         return list(await reading.execute())
 
+    async def forget(self, job: str) -> None:
+        """Take a job out of all lines that has no message to be sent on."""
+        await self._ask(self._forget, job, [job])
+
     async def switch(self, stage: str, action: Action, for_s: float | None = None, now_ms: int | None = None) -> bool:
         """Do by hand what `staffel stages off | on | reset` does; False where there is no such stage."""
         if stage not in self._stages:
@@ -148,10 +153,14 @@ class RedisState:
         await self._switch(keys=names, args=given)
         return True
 
-    async def beat(self, member: str, jobs: Sequence[str], now_ms: int | None = None) -> Beat:
-        """Say that this process lives."""
+    async def beat(
+        self, member: str, jobs: Sequence[str], now_ms: int | None = None, *, was_away: bool = False
+    ) -> Beat:
+        """Say that this process lives; `was_away`: it could not for a while, and nor could the others."""
         names = [keys.WORKERS, keys.housekeeper(self._rules.digest), keys.PARKED, *map(keys.job, jobs)]
-        feeds, places = await self._beat(keys=names, args=[member, keys.WORKER_DEAD_AFTER_MS, _given(now_ms)])
+        feeds, places = await self._beat(
+            keys=names, args=[member, keys.WORKER_DEAD_AFTER_MS, int(was_away), _given(now_ms)]
+        )
         return Beat([jobs[place] for place in places], bool(feeds))
 
     async def leave(self, member: str) -> None:

@@ -33,14 +33,19 @@ _FIRST = 5
 """KEYS of Lua count from 1, and four come before those of the stages."""
 
 DAY_MS = 86_400_000
-SENT_AGAIN_MS = 120_000
-"""A parked job that was sent on and that no worker has claimed since is sent again after this."""
+SENT_AGAIN_MS = 45_000
+"""A parked job that was sent on and that no worker has claimed since is sent again after this, if its lane's queue is
+empty: its message is lost then.
+"""
 
 LATER_MS = 1_000
 """When something may be free that nobody knows of: a place, or a probe that another one makes."""
 
 SHARED = frozenset({Reason.AUTH, Reason.QUOTA})
 """Permanent faults of an account, and so of every stage behind it."""
+
+MOST_THROTTLED = 30
+"""A stage that has throttled one job so often is not tried again by it: its ledger, and what it asks, have an end."""
 
 LOOKS_AGAIN_MS = 600_000
 """A parked job walks its plan anew after this, whether its line moves or not."""
@@ -83,7 +88,7 @@ class Rules:
             "max_out": stage.max_output_tokens, "nano_in": price[0] * _PER_TOKEN, "nano_out": price[1] * _PER_TOKEN,
             "breaker": _breaker(stage.breaker), "burst_us": math.floor(limits.burst * 1_000_000),
             "hash": self._place(keys.stage(stage.name)), "probe": self._place(keys.probe(stage.name)),
-            "line": self._place(keys.line(stage.name)),
+            "line": self._place(keys.line(stage.name)), "queue": self._place(stage.lane),
             "places": self._place(keys.group_in_flight(group) if group else keys.in_flight(stage.name)),
             "most": most, "rpm": rpm, "tpm": tpm,
             "mates": [mate.name for mate in stages.values() if mate is stage or (group and mate.limit_group == group)],
@@ -112,7 +117,7 @@ class Rules:
             "back_off_ms": _ms(BACK_OFF_S), "most_back_off_ms": _ms(MOST_BACK_OFF_S),
             "probe_after_ms": _ms(PROBE_AFTER_S), "on_its_way_ms": _ms(ON_ITS_WAY_S), "day_ms": DAY_MS,
             "kept_ms": KEPT_MS, "sent_again_ms": SENT_AGAIN_MS,
-            "looks_again_ms": LOOKS_AGAIN_MS, "later_ms": LATER_MS,
+            "looks_again_ms": LOOKS_AGAIN_MS, "later_ms": LATER_MS, "most_throttled": MOST_THROTTLED,
             "parts": PARTS, "shared": dict.fromkeys(SHARED, True),
             "most_sent": MOST_SENT, "most_unlimited": MOST_UNLIMITED,
         }  # fmt: skip

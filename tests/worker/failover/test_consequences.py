@@ -185,13 +185,33 @@ def test_what_will_not_get_better_by_itself_is_loud_once(script: str, alarms: in
     assert run(walking()) == alarms
 
 
-@pytest.mark.parametrize(("left", "kept", "own"), [(90.0, 0.0, False), (90.0, 40.0, True), (10.0, 0.0, True)])
-def test_a_clock_that_the_deadline_shortened_is_not_the_stages_fault(left: float, kept: float, own: bool) -> None:
-    """A stage with 60 s that was given 10 has not failed: it would be switched off for the haste of others."""
+@pytest.mark.parametrize(
+    ("left", "kept", "first_token", "probe", "own"),
+    [
+        (90.0, 0.0, None, False, False),
+        (90.0, 40.0, None, False, False),
+        (90.0, 61.0, None, False, True),
+        (90.0, 40.0, 1.0, False, True),
+        (10.0, 0.0, None, False, True),
+        (10.0, 0.0, None, True, False),
+    ],
+)
+def test_a_clock_that_the_deadline_shortened_is_not_the_stages_fault(
+    left: float, kept: float, first_token: float | None, probe: bool, own: bool
+) -> None:
+    """A stage with 60 s that was given 10 has not failed: it would be switched off for the haste of others.
+
+    But a dead host was asked for ever where a `reserve` shortened every call by a second: one that has said nothing for
+    half of its time has failed, and so has one that was asked whether it is there again.
+    """
     slow = stage("a", timeout=60.0)
-    permit = Permit(Visit("j", "cloud", "w", "w@host"), "a", 0, 1, 1, left, kept, 0.0, ("a",), None)
+    permit = Permit(
+        Visit("j", "cloud", "w", "w@host"), "a", 0, 1, 1, left, kept, 0.0, ("a",), None, probe=probe
+    )  # fmt: skip
     record = Attempt(n=1, of=1, stage="a", model="m", outcome=Outcome.CANCELLED)
-    case = Judged(record, permit, Call(slow, Request([]), 100), Reply(fault=Fault(Kind.SPENT)))
+    case = Judged(
+        record, permit, Call(slow, Request([]), 100), Reply(first_token_s=first_token, fault=Fault(Kind.SPENT))
+    )
     verdict, _ = _verdict(case, Scripted())
     assert verdict == Verdict(Reason.TIMEOUT, FaultClass.LOCAL if own else FaultClass.TRANSIENT)
 

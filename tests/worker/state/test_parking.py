@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.worker.state.books import EPOCH, Book
-from tests.worker.state.calls import admit, ask, fails, settle, skips, visit
+from tests.worker.state.calls import admit, answers, ask, fails, settle, skips, visit
 from tests.worker.state.test_contract import over, permit
 from worker.failover.answer import Status
 from worker.failover.attempt import Reason
@@ -219,16 +219,18 @@ def test_a_stage_of_another_lane_is_tried_again_there(book: Book) -> None:
 
 
 def test_a_job_is_parked_once_it_was_told_so(book: Book) -> None:
-    """And no longer: who is asked late has another's job, or an ended one, and parks nothing."""
+    """And no longer: who asks again, since the reply was lost, is told that it was; what has gone on is left."""
     assert not book.park("nowhere")
     throttle(book, "a", 5)
     parked(admit(book, "a", job="j"))
     assert book.park("j", "the message")
     assert book.signature("j") == "the message"
     book.tick(5)
-    permit(book.admit(visit("j", "two")))
-    assert not book.park("j")
+    going_on = permit(book.admit(visit("j", "two")))
+    assert book.park("j")
     assert (book.signature("j"), book.feed()) == (None, [])
+    answers(book, going_on)
+    assert not book.park("j"), "it has ended, and whoever waits for it is to hear of that"
 
 
 def test_a_job_that_was_told_to_wait_and_asks_again_at_once_is_told_so_again(book: Book) -> None:

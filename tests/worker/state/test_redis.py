@@ -246,27 +246,6 @@ def test_the_servers_time_is_the_clock(redis_book: RedisBook) -> None:
     assert permit(first).left_s == pytest.approx(90, abs=30)
 
 
-def test_a_server_that_lost_its_scripts_is_given_them_again(redis_book: RedisBook) -> None:
-    """As after a restart."""
-    redis_book.submit("a", "b")
-    first = permit(redis_book.admit(ONE))
-    redis_book.run(redis_book.redis.script_flush())
-    assert redis_book.settle(first, failed(first)) is None
-    redis_book.run(redis_book.redis.script_flush())
-    assert permit(redis_book.admit(first.visit)).stage == "b"
-
-
-def test_a_server_that_lost_the_rules_is_given_them_again(redis_book: RedisBook) -> None:
-    """As after a restart without its data, or a day; they are written down once, and end by themselves."""
-    redis_book.submit("a", "b")
-    first = permit(redis_book.admit(ONE))
-    (rules,) = redis_book.run(redis_book.redis.keys("staffel:rules:*"))
-    assert 0 < redis_book.ttl(rules) <= keys.RULES_TTL_S
-    redis_book.run(redis_book.redis.delete(rules))
-    assert redis_book.settle(first, failed(first)) is None
-    assert redis_book.run(redis_book.redis.keys("staffel:rules:*")) == [rules]
-
-
 def test_a_stage_of_a_hundred_names_is_admitted_in_one_script(redis_book: RedisBook) -> None:
     """Every stage of the plan is looked at in one step, its skips written down in it."""
     plan = [f"gone-{number}" for number in range(99)]

@@ -3,8 +3,20 @@
 local owner, lane, worker, fence, delivery, id = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local now = now_ms(ARGV[7])
 
-local function over(status, retry_at)
+-- The job is nowhere expected any more: in no line, and no stage's probe is kept for it.
+local function leave(plan)
   leave_lines(id)
+  for _, name in ipairs(plan and cjson.decode(plan) or {}) do
+    local s = stage_of(name)
+    if s then give_back(KEYS[s.probe], '- ' .. id .. ' 0') end
+  end
+end
+
+local record = fields(job, 'status', 'owner', 'fence', 'plan', 'next', 'deadline_at', 'local_only', 'images', 'cancel',
+  'enqueued_at', 'queued_ms', 'delivery', 'again', 'permit', 'chain', 'tokens_in', 'tokens_out', 'parked_for')
+
+local function over(status, retry_at)
+  leave(record.plan)
   if retry_at then redis.call('HSET', job, 'retry_at', retry_at) end
   finish(job, attempts, status, now, ALL.answer_ttl, ALL.ledger_ttl, ALL.unfit)
   return {'over', view(job, attempts), now}
@@ -20,14 +32,12 @@ local function take_back_lost_permit(permit)
   end
 end
 
-local record = fields(job, 'status', 'owner', 'fence', 'plan', 'next', 'deadline_at', 'local_only', 'images', 'cancel',
-  'enqueued_at', 'queued_ms', 'delivery', 'again', 'permit', 'chain', 'tokens_in', 'tokens_out')
 if not record.status then
-  leave_lines(id)
+  leave()
   return {'unknown'}
 end
 if ENDED[record.status] then
-  leave_lines(id)
+  leave(record.plan)
   redis.call('HDEL', job, 'signature')
   return {'over', view(job, attempts), now}
 end
@@ -38,6 +48,8 @@ local function claim()
     redis.call('HSET', job, 'queued_ms', tonumber(record.queued_ms) + now - tonumber(record.enqueued_at))
   end
   redis.call('HSET', job, 'owner', owner, 'status', 'running', 'lane', lane, 'delivery', delivery)
+  local s = record.parked_for and stage_of(record.parked_for)
+  if s then give_back(KEYS[s.probe], '- ' .. id .. ' 0') end
   redis.call('HDEL', job, 'parked_for', 'retry_at', 'signature')
   leave_lines(id)
 end
@@ -190,16 +202,20 @@ for place = reached + 1, #plan do
     again[#again + 1] = place - 1
   end
 end
+-- Of these one of this lane comes before one of another: on the way there its turn may pass, again and again.
+local handed = nil
 for i = 1, already do
   local place = again[i] + 1
   local name = plan[place]
   local s = stage_of(name)
   if not unfit(s, place) then
     local reason, from, also = blocked(s, place)
-    if not reason then return granted(s, place, also) end
-    passed_over(place, name, reason, from, also)
+    if reason then passed_over(place, name, reason, from, also)
+    elseif s.lane == lane then return granted(s, place, also)
+    else handed = handed or {s, place, also} end
   end
 end
+if handed then return granted(unpack(handed)) end
 write_rows()
 
 table.sort(waiting, function(one, other) return one.place < other.place end)

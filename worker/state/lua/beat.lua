@@ -1,11 +1,15 @@
--- A worker process says that it lives, learns which of its jobs their callers have cancelled, and whether it is the one
+-- A worker process says that it lives (and, where Redis `was_away` from it, that nobody is dead for not having been
+-- heard meanwhile), learns which of its jobs their callers have cancelled, and whether it is the one
 -- that sends parked jobs on.
 -- KEYS: the living workers, the housekeeper's lease, the parked jobs, then the records of this process's jobs.
 -- Returns 1 where there is something to send on and it is this process that does so, and the places of the cancelled.
 -- Uses leases.
 local workers, housekeeper, parked, member = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
-local dead_after, day, now = tonumber(ARGV[2]), 86400, now_ms(ARGV[3])
+local dead_after, day, was_away, now = tonumber(ARGV[2]), 86400, ARGV[3] == '1', now_ms(ARGV[4])
 
+if was_away then
+  for _, other in ipairs(redis.call('ZRANGE', workers, 0, -1)) do redis.call('ZADD', workers, now, other) end
+end
 redis.call('ZADD', workers, now, member)
 redis.call('ZREMRANGEBYSCORE', workers, '-inf', now - 60000)
 redis.call('EXPIRE', workers, day)

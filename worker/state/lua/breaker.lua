@@ -75,11 +75,13 @@ end
 local function throttle(s, lesson, reason, now)
   local key, closed_ms = KEYS[s.hash], lesson.closed_ms
   local told = lesson.throttled and reason ~= 'overloaded' and 'throttled' or 'overloaded'
-  if closed_ms == 0 then
+  -- What names no time, or next to none again and again, is given more rest each time.
+  if closed_ms < ALL.later_ms then
     local own = triples(redis.call('HGET', gates, s.name), s.id).throttle
     if own and own.ends > now then return end
     local before = redis.call('HINCRBY', key, 'throttles', 1) - 1
-    closed_ms = math.min(ALL.back_off_ms * 2 ^ math.min(before, 32), ALL.most_back_off_ms)
+    local back_off = math.min(ALL.back_off_ms * 2 ^ math.min(before, 32), ALL.most_back_off_ms)
+    if closed_ms == 0 or before > 0 then closed_ms = back_off end
   end
   for _, mate in ipairs(mates(s, told == 'throttled')) do
     local own = triples(redis.call('HGET', gates, mate.name), mate.id).throttle
@@ -102,8 +104,10 @@ end
 
 local function open(s, lesson, reason, now)
   if lesson.permanent then
-    local ends = now + (lesson.closed_ms > 0 and lesson.closed_ms or s.breaker.permanent_ms)
-    for _, mate in ipairs(mates(s, ALL.shared[reason])) do opened(mate, reason, ends, now) end
+    for _, mate in ipairs(mates(s, ALL.shared[reason])) do
+      local named = lesson.closed_ms > 0 and math.max(lesson.closed_ms, mate.breaker.open_ms)
+      opened(mate, reason, now + (named or mate.breaker.permanent_ms), now)
+    end
   else
     local before = redis.call('HINCRBY', KEYS[s.hash], 'opened', 1) - 1
     opened(s, 'breaker_open', now + open_for(s.breaker, before), now)

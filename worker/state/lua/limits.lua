@@ -18,13 +18,18 @@ local function requests_room(s)
 end
 
 -- The instant from which a stage's limits may have room for one more call of so many tokens; nil where they have.
+-- Those of its line that were sent on just now come first: whoever is new would else be faster than they, for ever.
 local function limited(s, tokens, now)
-  local wait = 0
-  if s.most and places_taken(s, now) >= s.most then wait = ALL.later_ms end
+  if not (s.most or s.rpm or s.tpm) then return nil end
+  local wait, first = 0, redis.call('ZCOUNT', KEYS[s.line], -now, ALL.later_ms - now)
+  if s.most and places_taken(s, now) + first >= s.most then wait = ALL.later_ms end
   if s.rpm or s.tpm then
-    local full = redis.call('HMGET', KEYS[s.account], 'requests_full_at', 'tokens_full_at')
-    if s.rpm then wait = math.max(wait, wait_for(full[1], cost(1, s.rpm), requests_room(s), now)) end
-    if s.tpm then wait = math.max(wait, wait_for(full[2], cost(tokens, s.tpm), s.burst_us, now)) end
+    local full = redis.call('HMGET', KEYS[s.account], 'requests_full_at', 'tokens_full_at', 'tokens_each')
+    if s.rpm then wait = math.max(wait, wait_for(full[1], (1 + first) * cost(1, s.rpm), requests_room(s), now)) end
+    if s.tpm then
+      local asked = cost(tokens, s.tpm) + first * tonumber(full[3] or 0)
+      wait = math.max(wait, wait_for(full[2], asked, s.burst_us, now))
+    end
   end
   return wait > 0 and now + wait or nil
 end
@@ -58,6 +63,7 @@ end
 
 -- Whether one more call of this price would go beyond the stage's or the chain's day.
 local function over_budget(s, chain, nano, now)
+  if nano == 0 then return false end
   if s.budget and spent_today(KEYS[s.hash], now) + nano > s.budget then return true end
   return chain ~= nil and spent_today(KEYS[chain.key], now) + nano > chain.budget
 end

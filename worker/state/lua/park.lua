@@ -5,6 +5,7 @@ local id, signature, now = ARGV[1], ARGV[2], now_ms(ARGV[3])
 
 local record = fields(job, 'status', 'parked_for', 'deadline_at', 'submitted_at')
 local s = record.parked_for and stage_of(record.parked_for)
+if record.status == 'running' or record.status == 'queued' then return 1 end -- asked again, and it has gone on since
 if record.status ~= 'parked' or not s then return 0 end
 redis.call('HSET', job, 'signature', signature)
 local kept = math.max(tonumber(record.deadline_at) - now, 0) + ALL.day_ms

@@ -19,7 +19,9 @@ redis.call('HDEL', job, 'permit')
 -- What was reserved and not taken; of an answer whose tokens are not known all was taken.
 local function unused(s)
   local tokens = lesson.worked and 0 or permit.tokens
-  if lesson.tokens and s.tpm then tokens = permit.tokens - cost(lesson.tokens, s.tpm) end
+  -- One absurd count must not close a stage for days.
+  local most = math.max(10 * permit.tokens, MINUTE_US)
+  if lesson.tokens and s.tpm then tokens = permit.tokens - math.min(cost(lesson.tokens, s.tpm), most) end
   return lesson.reached and 0 or permit.requests, tokens, lesson.nano and permit.nano - lesson.nano or 0
 end
 
@@ -30,18 +32,21 @@ if s then
   refund(permit, requests, tokens, nano, now)
   local known = renewed(s)
   alarm, suspect = likings(s, known, lesson, reason, now)
-  if tonumber(known.generation) == permit.generation and (still or not permit.probe) then
+  if tonumber(known.generation or 0) == permit.generation and (still or not permit.probe) then
     judge(s, lesson, reason, permit.probe, now)
   end
 end
 alarm = alarm and 1 or 0
 if ENDED[record.status] then return {'over', view(job, attempts), now, alarm} end
 
--- Which places of the plan are tried again once it has been walked.
+-- Which places of the plan are tried again once it has been walked: one that has throttled this job and is closed for
+-- it, unless it has done so again and again.
 local function kept_for_later()
   local again, found = {}, {}
   for _, one in ipairs(cjson.decode(record.again or '[]')) do found[one] = true end
-  found[place] = lesson.throttled or nil
+  local closed_now = lesson.throttled and s and closed_for(redis.call('HGET', gates, s.name), now, s.id)
+  local often = closed_now and redis.call('HINCRBY', job, 'throttled:' .. place, 1) or 0
+  found[place] = closed_now and often < ALL.most_throttled or nil
   for one in pairs(found) do again[#again + 1] = one end
   table.sort(again)
   redis.call('HSET', job, 'again', #again > 0 and cjson.encode(again) or '[]')
