@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 
 from worker.failover.chain import Stop
 from worker.state.connection import AWAY, comes_back
@@ -43,17 +44,26 @@ class Housekeeping:
         self._publish, self._send = publish, send
         self._published = 0.0
         self._may_feed = asyncio.Event()
+        self.over = asyncio.Event()
         self._away = False
         self._told: set[str] = set()
 
     async def run(self) -> None:
-        """Until it is cancelled."""
-        await asyncio.gather(self._beat_for_ever(), self._feed_for_ever())
+        """Until it is `over`; the last beat has then been heard, and none comes after the process has left.
 
-    async def _beat_for_ever(self) -> None:
+        A cancel would not do: redis-py may swallow it on Python 3.11 (cpython#86296), and who goes on beating keeps its
+        jobs.
+        """
+        feeding = asyncio.create_task(self._feed_for_ever())
+        try:
+            await self._beat_until_over()
+        finally:
+            feeding.cancel()
+
+    async def _beat_until_over(self) -> None:
         now = asyncio.get_running_loop().time
         away_since: float | None = None
-        while True:
+        while not self.over.is_set():
             began = now()
             try:
                 await self._beat()
@@ -72,7 +82,9 @@ class Housekeeping:
                         "Redis is away (%s): calls under way go on and their results wait here; nothing new starts",
                         type(error).__name__,
                     )
-            await asyncio.sleep(BEAT_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(BEAT_S):
+                    await self.over.wait()
 
     async def _beat(self) -> None:
         now = asyncio.get_running_loop().time()

@@ -79,10 +79,11 @@ class Runtime:
 
     def stop(self) -> None:
         """Say that this process ends."""
-        if self._keeping is not None:
-            self._keeping.cancel()
         self._ended = True
         try:
+            if self._keeping is not None:
+                self._loop.call_soon_threadsafe(self._housekeeping.over.set)
+                self._keeping.result(timeout=5)
             self._on_loop(self._state.leave(self.member)).result(timeout=5)
         except (*AWAY, TimeoutError):
             _log.warning("Redis is away: others learn by its silence that this worker has ended")

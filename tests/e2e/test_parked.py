@@ -231,15 +231,13 @@ def test_a_chain_goes_on_after_a_parked_link(place: House, narrow: list[Worker],
     assert len(place.calls("quick", f"{prompt} then")) == 1
 
 
-def test_a_message_that_is_lost_is_told(
-    place: House, asker: SyncClient, narrow: list[Worker], caller: Celery, prompt: str
-) -> None:
-    """Somebody has taken it out of the record: one line, without anything of a message, and the caller is told."""
+def test_a_job_whose_message_is_lost_waits_in_no_line(place: House, asker: SyncClient, prompt: str) -> None:
+    """Somebody has taken it out of the record: nothing could be sent, and others of its line must not wait for that."""
     job = asker.submit(prompt, chain="a-long-lost", deadline=55)
     parked(asker, job)
     eventually(partial(kept, place, job), "its message is kept")
     with place.valkey.client as redis:
         redis.hdel(keys.job(job), "signature")
-    assert asker.cancel(job) == "cancelled"
-    told = f"parked job {job} has no message that could be sent on"
-    eventually(lambda: any(told in worker.logs() for worker in narrow), "it is told")
+        assert asker.cancel(job) == "cancelled"
+        eventually(lambda: not redis.exists(keys.line("long-lost")), "it waits in no line")
+        assert redis.zscore(keys.PARKED, job) is None
