@@ -184,15 +184,14 @@ def test_a_watch_outlives_a_redis_that_is_away(tmp_path: Path, tmp_path_factory:
     own = Valkey.started(folder)
     with own.client as client:
         client.set(keys.CATALOGUE, CATALOGUE.to_json())
-    told = tmp_path / "told"
-    with told.open("w") as file:
+    told, shown = tmp_path / "told", tmp_path / "shown"
+    with told.open("w") as file, shown.open("w") as out:
         watch = subprocess.Popen(
             [*STAFFEL, "stages", "--watch", "--json"], cwd=tmp_path, env=environ(own.url), stderr=file,
-            stdout=subprocess.DEVNULL,
+            stdout=out,
         )  # fmt: skip
         try:
-            with own.client as client:
-                eventually(lambda: client.client_list()[1:], "the watch is there")
+            eventually(shown.read_text, "the watch has seen them", 30)
             own.stop()
             eventually(lambda: "; asking again" in told.read_text(), "it is told")
             assert watch.poll() is None
