@@ -41,10 +41,17 @@ def as_object(job: str, record: Mapping[str, str], ledger: Mapping[str, str], no
         "cost_usd": total_cost(rows),
         "queued_s": round(queued / 1000, 3),
         "duration_s": round((ended - submitted) / 1000, 3),
-        "retry_at": _instant(float(record.get("retry_at") or 0) / 1000) if status in {"parked", "exhausted"} else None,
+        "retry_at": _retry_at(record, now_ms),
         "parked_for": record.get("parked_for") if status == "parked" else None,
         "attempts": rows,
     }
+
+
+def _retry_at(record: Mapping[str, str], now_ms: float) -> str | None:
+    """From when on it is worth asking; nothing where that has passed and the job waits on, for others came first."""
+    at, status = float(record.get("retry_at") or 0), record.get("status")
+    told = status == "exhausted" or (status == "parked" and at > now_ms)
+    return _instant(at / 1000) if told and at else None
 
 
 def attempts(ledger: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -32,7 +32,7 @@ from worker.state.memory_limits import Holder, Limited, Taking, cost, end_of_day
 from worker.state.memory_lines import Lines
 from worker.state.memory_stages import Stages
 from worker.state.memory_ways import Way, Ways
-from worker.state.rules import MOST_THROTTLED, Prices
+from worker.state.rules import LONGEST_MS, MOST_THROTTLED, Prices
 
 
 class Memory:
@@ -135,7 +135,9 @@ class Memory:
             if way.parkable and way.until < record["deadline_at"] - ways.kept(way.place)
         ]  # fmt: skip
         if not parkable:
-            earliest = min((way.until for way, _ in waiting), default=None)
+            # What is off until somebody switches it on may be asked again at an instant that nobody knows.
+            known = (way.until for way, _ in waiting if way.until - self._ms() < LONGEST_MS)
+            earliest = min(known, default=None)
             return self._over(visit.job, Status.EXHAUSTED, earliest)
         best, reason = min(parkable, key=lambda one: (one[0].until, one[0].place))
         return self.jobs.parked(visit.job, best.stage, reason, best.until)

@@ -38,6 +38,9 @@ SENT_AGAIN_MS = 45_000
 empty: its message is lost then.
 """
 
+LONGEST_MS = 30 * DAY_MS
+"""No job waits for longer: what is closed for more is so until a person changes it."""
+
 LATER_MS = 1_000
 """When something may be free that nobody knows of: a place, or a probe that another one makes."""
 
@@ -117,7 +120,8 @@ class Rules:
             "back_off_ms": _ms(BACK_OFF_S), "most_back_off_ms": _ms(MOST_BACK_OFF_S),
             "probe_after_ms": _ms(PROBE_AFTER_S), "on_its_way_ms": _ms(ON_ITS_WAY_S), "day_ms": DAY_MS,
             "kept_ms": KEPT_MS, "sent_again_ms": SENT_AGAIN_MS,
-            "looks_again_ms": LOOKS_AGAIN_MS, "later_ms": LATER_MS, "most_throttled": MOST_THROTTLED,
+            "looks_again_ms": LOOKS_AGAIN_MS, "later_ms": LATER_MS, "longest_ms": LONGEST_MS,
+            "most_throttled": MOST_THROTTLED,
             "parts": PARTS, "shared": dict.fromkeys(SHARED, True),
             "most_sent": MOST_SENT, "most_unlimited": MOST_UNLIMITED,
         }  # fmt: skip

@@ -221,7 +221,9 @@ write_rows()
 table.sort(waiting, function(one, other) return one.place < other.place end)
 local best, earliest = nil, nil
 for _, one in ipairs(waiting) do
-  if not earliest or one.from < earliest then earliest = one.from end
+  -- What is off until somebody switches it on may be asked again at an instant that nobody knows.
+  local is_known = one.from - now < ALL.longest_ms
+  if is_known and (not earliest or one.from < earliest) then earliest = one.from end
   local in_time = one.from < tonumber(record.deadline_at) - kept[one.place]
   if one.parkable and in_time and (not best or one.from < best.from) then best = one end
 end

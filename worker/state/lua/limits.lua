@@ -28,7 +28,10 @@ local function limited(s, tokens, now)
     if s.rpm then wait = math.max(wait, wait_for(full[1], (1 + first) * cost(1, s.rpm), requests_room(s), now)) end
     if s.tpm then
       local asked = cost(tokens, s.tpm) + first * tonumber(full[3] or 0)
-      wait = math.max(wait, wait_for(full[2], asked, s.burst_us, now))
+      local tokens_wait = wait_for(full[2], asked, s.burst_us, now)
+      -- A call under way may take less than was reserved for it, and nobody knows when it ends.
+      local under_way = held(KEYS[s.places], workers, math.huge, now, ALL.dead_after) > 0
+      wait = math.max(wait, under_way and math.min(tokens_wait, ALL.later_ms) or tokens_wait)
     end
   end
   return wait > 0 and now + wait or nil
