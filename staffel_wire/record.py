@@ -65,7 +65,7 @@ def _attempt(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "n": int(row["n"]), "of": int(row["of"]), "stage": row["stage"], "model": row["model"],
         "outcome": row["outcome"], "reason": row.get("reason"), "status": row.get("status"),
-        "started_at": _iso(float(row["started_at"])), "duration_s": _rounded(row.get("duration_s")),
+        "started_at": iso(float(row["started_at"])), "duration_s": _rounded(row.get("duration_s")),
         "first_token_s": _rounded(row.get("first_token_s")), "completed": row.get("completed", False),
         "committed": row.get("committed", False), "retry_after_s": row.get("retry_after_s"),
         "usage": usage, "cost_usd": row.get("cost_usd"), "worker": row.get("worker"),
@@ -73,17 +73,18 @@ def _attempt(row: Mapping[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _iso(seconds: float, timespec: str = "milliseconds") -> str:
+def iso(seconds: float, timespec: str = "milliseconds") -> str:
+    """An instant as everything of ours shows it, in UTC."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 def _instant(seconds: float) -> str | None:
-    return _iso(seconds) if seconds else None
+    return iso(seconds) if seconds else None
 
 
 def to_the_second(instant: str) -> str:
     """An instant as a person reads it, rounded up: what may be done from it on may be done then."""
-    return _iso(math.ceil(datetime.fromisoformat(instant).timestamp()), "seconds")
+    return iso(math.ceil(datetime.fromisoformat(instant).timestamp()), "seconds")
 
 
 def _rounded(seconds: float | None) -> float | None:

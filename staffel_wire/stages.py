@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 from math import ceil, floor
 from typing import Any, Literal
 
 from staffel_wire import keys
 from staffel_wire.catalogue import Catalogue, Known
-from staffel_wire.record import pairs
+from staffel_wire.record import iso, pairs
 
 DAY_MS = 86_400_000
 MOST_OFF_MS = 365 * DAY_MS
@@ -26,7 +25,7 @@ KEPT_MS = 2 * DAY_MS
 PARTS = 20
 """A window is counted in so many parts (see worker/failover/breaker.py)."""
 
-_MINUTE_US = 60_000_000
+MINUTE_US = 60_000_000
 _HAND = frozenset({"switched_off"})
 _THROTTLE = frozenset({"throttled", "overloaded"})
 
@@ -181,7 +180,7 @@ def _probe(lease: tuple[str, int] | None) -> dict[str, Any] | None:
 def _limits(facts: Facts, known: Known) -> dict[str, Any]:
     asked, tokens = known.requests_per_minute, known.tokens_per_minute
     burst_us = floor(known.burst * 1_000_000)
-    one = ceil(_MINUTE_US / asked) if asked else 1
+    one = ceil(MINUTE_US / asked) if asked else 1
     requests_us, room_us = max(burst_us, one), _room_us(facts, "requests_full_at", max(burst_us, one))
     tokens_us = _room_us(facts, "tokens_full_at", burst_us)
     return {
@@ -191,8 +190,8 @@ def _limits(facts: Facts, known: Known) -> dict[str, Any]:
         "requests_left": room_us // one if asked else None,
         "requests_burst": requests_us // one if asked else None,
         "requests_per_minute": asked,
-        "tokens_left": tokens_us * tokens // _MINUTE_US if tokens else None,
-        "tokens_burst": burst_us * tokens // _MINUTE_US if tokens else None,
+        "tokens_left": tokens_us * tokens // MINUTE_US if tokens else None,
+        "tokens_burst": burst_us * tokens // MINUTE_US if tokens else None,
         "tokens_per_minute": tokens,
     }
 
@@ -210,6 +209,4 @@ def _spent(facts: Facts) -> float:
 
 
 def instant(at_ms: int | None) -> str | None:
-    if at_ms is None:
-        return None
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return None if at_ms is None else iso(at_ms / 1000)

@@ -120,7 +120,7 @@ class Housekeeping:
             await asyncio.to_thread(self._send_on, messages)
 
     def _send_on(self, messages: Mapping[str, str]) -> None:
-        """What is not sent here is given out again after half a minute."""
+        """What is not sent here is given out again after a while (`SENT_AGAIN_MS`)."""
         for job, signature in messages.items():
             if self._away:
                 return

@@ -30,7 +30,7 @@ def cost(stage: Stage, usage: Usage | None, *, unbilled: bool) -> float | None:
     return _listed(stage, usage) if _may_be_listed(stage) else None
 
 
-def per_token(stage: Stage) -> tuple[float, float] | None:
+def per_million(stage: Stage) -> tuple[float, float] | None:
     """USD per 1M tokens of input and of output, for an estimate before a call; None where it is not known.
 
     What some hosts take for each call besides is not in it.
@@ -51,7 +51,7 @@ def unpriced(stages: Mapping[str, Stage], chains: Mapping[str, Chain]) -> list[P
     plans = {f"chains.{name}": chain.plan for name, chain in chains.items() if chain.usd_per_day is not None}
     problems = []
     for path, plan in {**budgets, **plans}.items():
-        unknown = [stages[name] for name in plan if per_token(stages[name]) is None]
+        unknown = [stages[name] for name in plan if per_million(stages[name]) is None]
         if unknown:
             where = ", ".join(f"{stage.model} at the address of stages.{stage.name}" for stage in unknown)
             text = f"no price is known for {where}; write price = {{ input = ..., output = ... }} there"

@@ -24,7 +24,7 @@ from worker.failover.provider import Provider
 from worker.failover.request import Image, Request
 from worker.failover.state import Visit
 from worker.housekeeping import Housekeeping, Send
-from worker.prices import cost, per_token, warm
+from worker.prices import cost, per_million, warm
 from worker.providers.adapter import Adapter
 from worker.providers.anthropic import Anthropic
 from worker.providers.gemini import Gemini
@@ -63,7 +63,7 @@ class Runtime:
         self._catalogue = catalogue(settings).to_json()
         self._keeping: concurrent.futures.Future[None] | None = None
         self._redis = connect(settings.redis_url)
-        self._state = RedisState(self._redis, settings.stages, settings.general, settings.chains, per_token)
+        self._state = RedisState(self._redis, settings.stages, settings.general, settings.chains, per_million)
         self._cancel = self._redis.register_script(source("cancel"))
         self._engine = Engine(
             Patient(self._state), settings.stages, providers(settings.stages.values()), as_request, log_attempt,

@@ -21,7 +21,7 @@ local function forget()
   redis.call('DEL', probe)
 end
 
-local found = triples(redis.call('HGET', gates, stage) or nil, id)
+local found = triples(redis.call('HGET', gates, stage), id)
 if action == 'off' then
   found.hand = {reason = 'switched_off', ends = now + off_ms, whose = '*'}
 elseif action == 'on' then

@@ -13,7 +13,7 @@ import pytest
 from config.stages import Chain, Price, Stage
 from worker import prices
 from worker.failover.attempt import Usage
-from worker.prices import cost, per_token, unpriced, warm
+from worker.prices import cost, per_million, unpriced, warm
 
 MILLION = Usage(1_000_000, 1_000_000)
 LISTED = Stage("a", "openai", "https://api.openai.com/v1", "gpt-4o-mini")
@@ -122,31 +122,31 @@ def test_a_package_that_is_broken_costs_no_answer(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "genai_prices", None)
     warm([LISTED])
     assert prices.cost(LISTED, MILLION, unbilled=False) is None
-    assert prices.per_token(LISTED) is None
+    assert prices.per_million(LISTED) is None
 
 
 def test_an_estimate_uses_the_price_of_short_prompts() -> None:
     """What is paid for 1M tokens in 1000 calls; a long prompt is found out after its call."""
     gemini = Stage("a", "gemini", "https://generativelanguage.googleapis.com/v1beta", "gemini-2.5-pro")
     for stage in (LISTED, gemini):
-        found = per_token(stage)
+        found = per_million(stage)
         assert found is not None
-        for usage, per_million in zip((Usage(1000, 0), Usage(0, 1000)), found, strict=True):
-            assert cost(stage, usage, unbilled=False) == pytest.approx(per_million / 1000)
+        for usage, usd in zip((Usage(1000, 0), Usage(0, 1000)), found, strict=True):
+            assert cost(stage, usage, unbilled=False) == pytest.approx(usd / 1000)
 
 
 def test_the_price_of_an_estimate_has_the_order_of_the_cost() -> None:
     """The house, the stage's own, the list, nobody knows."""
     own = Price(input=2, output=8)
-    assert per_token(replace(LISTED, local=True, price=own)) == (0, 0)
-    assert per_token(replace(LISTED, price=own)) == (2, 8)
-    assert per_token(replace(LISTED, model="no-such-model")) is None
-    assert per_token(Stage("a", "scripted", model="gpt-4o-mini")) is None
+    assert per_million(replace(LISTED, local=True, price=own)) == (0, 0)
+    assert per_million(replace(LISTED, price=own)) == (2, 8)
+    assert per_million(replace(LISTED, model="no-such-model")) is None
+    assert per_million(Stage("a", "scripted", model="gpt-4o-mini")) is None
 
 
 def test_a_fee_for_each_call_is_no_price_of_tokens() -> None:
     """Divided by a thousand tokens it would be the dearest of all."""
-    found = per_token(Stage("a", "openai", "https://api.perplexity.ai", "sonar-pro"))
+    found = per_million(Stage("a", "openai", "https://api.perplexity.ai", "sonar-pro"))
     assert found is not None
     assert found[0] < found[1] < 100
 

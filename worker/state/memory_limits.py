@@ -7,13 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from config.stages import Chain, Stage
+from staffel_wire.stages import DAY_MS, MINUTE_US
 from worker.failover.state import Lesson
-from worker.state.rules import LATER_MS, MOST_SENT, MOST_UNLIMITED
-
-MINUTE_US = 60_000_000
-DAY_MS = 86_400_000
-NANO = 1_000_000_000
-"""Money is counted in billionths of a USD."""
+from worker.state.rules import LATER_MS, MOST_SENT, MOST_UNLIMITED, nano_usd
 
 NOBODY = "-"
 """Who owns the lease of a job on its way; it needs no life."""
@@ -225,10 +221,6 @@ def unused(stage: Stage, taking: Taking, lesson: Lesson) -> tuple[int, int, int]
         tokens = taking.tokens - min(taken, max(10 * taking.tokens, MINUTE_US))  # whatever a host counts
     nano = 0 if lesson.usd is None else taking.nano - nano_usd(lesson.usd)
     return 0 if lesson.reached else taking.requests, tokens, nano
-
-
-def nano_usd(usd: float) -> int:
-    return round(usd * NANO)
 
 
 def _wait(full_at: int, asked: int, capacity: int, now: int) -> int:

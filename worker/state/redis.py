@@ -33,7 +33,7 @@ from worker.failover.state import (
     Taken,
     Visit,
 )
-from worker.state.rules import USD_NANO, Prices, Rules
+from worker.state.rules import Prices, Rules, nano_usd
 
 SCRIPTS = Path(__file__).parent / "lua"
 
@@ -173,7 +173,7 @@ def _lesson(lesson: Lesson) -> dict[str, Any]:
     told: dict[str, Any] = asdict(lesson)
     told["closed_ms"] = round(told.pop("closed_s") * 1000)
     usd = told.pop("usd")
-    told["nano"] = None if usd is None else round(usd * USD_NANO)
+    told["nano"] = None if usd is None else nano_usd(usd)
     return {key: value for key, value in told.items() if value is not None}
 
 

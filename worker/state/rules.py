@@ -12,7 +12,7 @@ from config.file import General
 from config.limits import Breaker
 from config.stages import Chain, Stage, identity
 from staffel_wire import keys
-from staffel_wire.stages import KEPT_MS, PARTS
+from staffel_wire.stages import DAY_MS, KEPT_MS, PARTS
 from worker.failover.attempt import Reason
 from worker.failover.state import (
     BACK_OFF_S,
@@ -32,7 +32,6 @@ Prices = Callable[[Stage], tuple[float, float] | None]
 _FIRST = 5
 """KEYS of Lua count from 1, and four come before those of the stages."""
 
-DAY_MS = 86_400_000
 SENT_AGAIN_MS = 45_000
 """A parked job that was sent on and that no worker has claimed since is sent again after this, if its lane's queue is
 empty: its message is lost then.
@@ -59,7 +58,7 @@ MOST_SENT = 100
 MOST_UNLIMITED = 10
 """So many where there are no limits, ten times a second: a host that has throttled is not flooded as it opens."""
 
-USD_NANO = 1_000_000_000
+_USD_NANO = 1_000_000_000
 _PER_TOKEN = 1_000
 """USD per 1M tokens, as billionths of a USD per token."""
 
@@ -97,7 +96,7 @@ class Rules:
             "mates": [mate.name for mate in stages.values() if mate is stage or (group and mate.limit_group == group)],
         }  # fmt: skip
         if stage.usd_per_day is not None:
-            found["budget"] = round(stage.usd_per_day * USD_NANO)
+            found["budget"] = nano_usd(stage.usd_per_day)
         if rpm is not None or tpm is not None:
             found["account"] = self._place(keys.group(group) if group else keys.stage(stage.name))
         return {key: value for key, value in found.items() if value is not None}
@@ -111,7 +110,7 @@ class Rules:
                 for name, stage in stages.items() if stage.reserve
             },
             "chains": {
-                name: {"key": self._place(keys.chain(name)), "budget": round(chain.usd_per_day * USD_NANO)}
+                name: {"key": self._place(keys.chain(name)), "budget": nano_usd(chain.usd_per_day)}
                 for name, chain in chains.items() if chain.usd_per_day is not None
             },
             "dead_after": keys.WORKER_DEAD_AFTER_MS, "answer_ttl": general.answer_ttl,
@@ -139,6 +138,11 @@ def _breaker(rule: Breaker) -> dict[str, float]:
         "consecutive_failures": rule.consecutive_failures, "open_ms": _ms(rule.open_for),
         "open_growth": rule.open_growth, "open_max_ms": _ms(rule.open_max), "permanent_ms": _ms(rule.permanent_for),
     }  # fmt: skip
+
+
+def nano_usd(usd: float) -> int:
+    """Money as it is counted: in billionths of a USD."""
+    return round(usd * _USD_NANO)
 
 
 def _ms(seconds: float) -> int:

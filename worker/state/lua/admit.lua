@@ -8,7 +8,7 @@ local function leave(plan)
   leave_lines(id)
   for _, name in ipairs(plan and cjson.decode(plan) or {}) do
     local s = stage_of(name)
-    if s then give_back(KEYS[s.probe], '- ' .. id .. ' 0') end
+    if s then give_back(KEYS[s.probe], kept_for(id)) end
   end
 end
 
@@ -49,7 +49,7 @@ local function claim()
   end
   redis.call('HSET', job, 'owner', owner, 'status', 'running', 'lane', lane, 'delivery', delivery)
   local s = record.parked_for and stage_of(record.parked_for)
-  if s then give_back(KEYS[s.probe], '- ' .. id .. ' 0') end
+  if s then give_back(KEYS[s.probe], kept_for(id)) end
   redis.call('HDEL', job, 'parked_for', 'retry_at', 'signature')
   leave_lines(id)
 end
@@ -117,13 +117,10 @@ local function unfit(s, place)
   return left - kept[place] <= 0 and 'deadline' or nil
 end
 
-local function tokens_of(s)
-  local asked = tonumber(record.tokens_out or '')
-  return tonumber(record.tokens_in or 0), math.min(asked or s.max_out, s.max_out)
-end
-
+-- Tokens, and billionths of a USD.
 local function estimate(s)
-  local input, output = tokens_of(s)
+  local input = tonumber(record.tokens_in or 0)
+  local output = math.min(tonumber(record.tokens_out or '') or s.max_out, s.max_out)
   return input + output, math.ceil(input * s.nano_in + output * s.nano_out)
 end
 
@@ -132,7 +129,7 @@ local function blocked(s, place)
   local reason, ends, due = closed_for(gate[place], now, s.id)
   if reason then return reason, ends, true end
   if due then
-    give_back(KEYS[s.probe], '- ' .. id .. ' 0')
+    give_back(KEYS[s.probe], kept_for(id))
     if probe_taken(s, now) then return 'breaker_open', now + ALL.later_ms, true end
   end
   local tokens, nano = estimate(s)
@@ -144,7 +141,7 @@ end
 
 local function handed_on(s, due)
   write_rows()
-  if due then lease(KEYS[s.probe], '- ' .. id .. ' 0', now, now + ALL.on_its_way_ms) end
+  if due then lease(KEYS[s.probe], kept_for(id), now, now + ALL.on_its_way_ms) end
   redis.call('HSET', job, 'status', 'queued', 'owner', '', 'lane', s.lane, 'enqueued_at', now)
   return {'elsewhere', s.lane, s.name, view(job, attempts), now}
 end

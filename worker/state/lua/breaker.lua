@@ -1,4 +1,5 @@
 -- What a call teaches of a stage's health. The judgement is that of worker/failover/breaker.py, in the same words.
+
 -- Of at least `min_calls` in the window so many failed, or so many in a row of any age.
 local function trips(rule, calls, failures, row)
   local enough = calls >= rule.min_calls and failures / calls >= rule.failure_ratio

@@ -56,7 +56,7 @@ for i, name in ipairs(ALL.names) do
     if free > 0 then
       for _, id in ipairs(redis.call('ZRANGEBYSCORE', line, 0, '+inf', 'LIMIT', 0, free)) do
         send(id, line)
-        if due then lease(KEYS[s.probe], '- ' .. id .. ' 0', now, now + ALL.on_its_way_ms) end
+        if due then lease(KEYS[s.probe], kept_for(id), now, now + ALL.on_its_way_ms) end
       end
     end
   end

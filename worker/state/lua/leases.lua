@@ -2,6 +2,11 @@
 -- then, and only while its owner's process lives; `-` owns what is kept for a job on its way. A mutex has one place.
 -- The fence makes a late owner harmless: it can give back nothing but its own.
 
+-- The holder of what is kept for a job that no worker has yet.
+local function kept_for(id)
+  return '- ' .. id .. ' 0'
+end
+
 -- How many of the places are taken; the dead are looked for only where none seems free.
 local function held(key, workers, most, now, dead_after)
   redis.call('ZREMRANGEBYSCORE', key, '-inf', now)
