@@ -7,7 +7,7 @@ export UV_CACHE_DIR ?= $(CURDIR)/.uv/cache
 export PYTHONDONTWRITEBYTECODE := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format lock bench clean
+.PHONY: help setup demo test check format lock bench chaos clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -27,8 +27,12 @@ setup: .venv/.ready  ## install everything that requirements.lock names into .ve
 demo: setup  ## the main job on real input: three scenes, then a batch of documents
 	@$(BIN)/staffel demo
 
+# Those with real workers mostly wait, the others mostly compute: side by side they take little longer than the first.
+WAIT := tests/e2e tests/chaos tests/test_demo.py tests/test_readme.py
 test: setup  ## run the tests
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest $(WAIT) & waiting=$$!; \
+	$(BIN)/python -m pytest $(addprefix --ignore=,$(WAIT)); computing=$$?; \
+	wait $$waiting && exit $$computing
 
 check: setup  ## format, lint, types, import direction (CI runs the same)
 	@$(BIN)/ruff format --check .
@@ -49,6 +53,9 @@ bench: setup  ## the walk's own cost, how late a clock strikes, what Redis and m
 	@$(BIN)/python -m benchmarks.clocks
 	@$(BIN)/python -m benchmarks.state
 	@$(BIN)/python -m benchmarks.together
+
+chaos: setup  ## faults on a seeded schedule, then an audit of every job (ARGS="--seed 7 --jobs 2000")
+	@$(BIN)/python -m chaos $(ARGS)
 
 clean:  ## remove what setup made
 	rm -rf .venv .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -15,6 +15,9 @@ from config.stages import CLOUD
 VISIBILITY_TIMEOUT_S = 120
 """How long a message may stay unacknowledged; the worker refreshes those it holds, so calls may take longer."""
 
+UNACKED, UNACKED_INDEX = "staffel:unacked", "staffel:unacked_index"
+"""kombu's hash of the messages that consumers hold, and their times."""
+
 SLOTS = 200
 """Threads of a cloud worker: they only wait, the calls run on one event loop."""
 
@@ -37,9 +40,11 @@ def _broker(url: str) -> dict[str, Any]:
             "visibility_timeout": VISIBILITY_TIMEOUT_S,
             "unacked_restore_interval": 10,
             "unacked_restore_throttle": 1,
-            "unacked_key": "staffel:unacked",
-            "unacked_index_key": "staffel:unacked_index",
+            "unacked_key": UNACKED,
+            "unacked_index_key": UNACKED_INDEX,
             "unacked_mutex_key": "staffel:unacked_mutex",
+            # Who dies while it looks for old messages locks all others out for this (s); kombu's own is 300.
+            "unacked_mutex_expire": 10,
             **socket,
         },
         "broker_connection_retry_on_startup": True,

@@ -41,7 +41,12 @@ class General(Table):
     max_request_bytes: int = Field(default=4_000_000, ge=1_000, le=100_000_000)
     answer_ttl: int = Field(default=86_400, ge=1)
     ledger_ttl: int = Field(default=7 * 86_400, ge=1)
+    dead_ttl: int = Field(default=7 * 86_400, ge=0)
+    idempotency_ttl: int = Field(default=86_400, ge=1)
     cloud_slots: int = Field(default=200, ge=1, le=2_000)
+    max_deliveries: int = Field(default=3, ge=1)
+    drain: float = Field(default=30, ge=0, le=3_600, allow_inf_nan=False)
+    visibility_timeout: float = Field(default=120, ge=10, le=86_400, allow_inf_nan=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,12 @@ class Environment(BaseSettings):
     max_request_bytes: int | None = None
     answer_ttl: int | None = None
     ledger_ttl: int | None = None
+    dead_ttl: int | None = None
+    idempotency_ttl: int | None = None
     cloud_slots: int | None = None
+    max_deliveries: int | None = None
+    drain: float | None = None
+    visibility_timeout: float | None = None
     stages: dict[str, Any] = {}
     chains: dict[str, Any] = {}
 

@@ -96,6 +96,7 @@ class StageTable(Table):
     usd_per_day: Usd | None = None
     retires_on: date | None = None
     limit_group: str | None = None
+    on_unknown: Literal["retry", "skip"] = "retry"
     breaker: Breaker = Breaker()
 
     @field_validator("api_key_env")
@@ -219,6 +220,8 @@ class Stage:
     limits: Limits = field(default_factory=Limits)
     limit_group: str | None = None
     usd_per_day: float | None = None
+    on_unknown: Literal["retry", "skip"] = "retry"
+    """Whether it is asked again where nobody saw what came of its call, since the worker died."""
 
 
 def identity(stage: Stage) -> str:
@@ -269,6 +272,7 @@ def stage(name: str, table: StageTable, api_key: str | None) -> Stage:
         limits=Limits(table.max_in_flight, table.requests_per_minute, table.tokens_per_minute, table.burst),
         limit_group=table.limit_group,
         usd_per_day=table.usd_per_day,
+        on_unknown=table.on_unknown,
     )
 
 

@@ -28,6 +28,8 @@ COMMANDS = {
     "show": "show a job and its attempts, while it runs and after",
     "cancel": "cancel a job",
     "stages": "which stages are closed and why, limits, spend; switch one off, on, or reset it",
+    "dead": "jobs that ended without an answer: list, show, replay, drop",
+    "health": "whether jobs are taken, for people and for health checks",
     "summarize": "summarize files or folders; run again, it does what is missing",
     "local-model": "run a small local model behind Ollama's API",
     "demo": "all of it on real input",

@@ -16,17 +16,19 @@ from typing import Any, Self
 
 from staffel.answer import Answer, from_shown
 from staffel.connection import Connection
+from staffel.dead_letters import DeadLetters
 from staffel.errors import Invalid, Unavailable
+from staffel.job_id import checked as _id
 from staffel.waiting import Seen, Waiting
 from staffel_wire import keys
 from staffel_wire.catalogue import Catalogue, Entry, from_json
+from staffel_wire.ends import cancelling, polling
 from staffel_wire.message import envelope
 from staffel_wire.record import ENDED, as_object, pairs, unanswered
 from staffel_wire.request import Request, parse
-from staffel_wire.submit import arguments
+from staffel_wire.submit import submitting, taken_by_another
 
 _CATALOGUE_S = 10.0
-_LONGEST_ID = 200
 
 
 class Client:
@@ -43,6 +45,8 @@ class Client:
         self._connection = Connection(found)
         self._waiting = Waiting(self._poll, lambda: self._connection.met)
         self._catalogue: tuple[float, Catalogue] | None = None
+        self.dead = DeadLetters(self._connection, self.catalogue)
+        """The jobs that ended without an answer and are kept whole."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -78,15 +82,23 @@ class Client:
         """Write the job's record and queue it, in one step; returns its id.
 
         `job` chooses the id: one that is known already is joined, and with `again` asked anew if it ended unanswered.
+        With an `idempotency_key` that another job of the same request has, that job's id is returned.
         """
         job = _id(job or str(uuid.uuid4()))
         parsed, entry, catalogue = await self._planned(request, fields)
-        await self._connection.script(
-            "submit",
-            [keys.job(job), keys.attempts(job), entry.lane],
-            arguments(parsed, entry, catalogue, envelope(job, entry.lane), again=again),
-        )
-        return job
+        gone = ""
+        while True:
+            message = envelope(job, entry.lane)
+            state, which = await self._connection.script(
+                "submit", *submitting(job, parsed, entry, catalogue, message, again=again, gone=gone)
+            )
+            if state == "other":
+                raise Invalid(taken_by_another(which))
+            if state != "same":
+                return job
+            if (await self.watch(which)).status not in {"unknown", "cancelled"}:
+                return str(which)
+            gone = which  # its caller has given it up, or it is too long ago
 
     async def first_lane(self, request: str | Mapping[str, Any], **fields: Any) -> str:  # noqa: ANN401
         """The lane on which this request would wait first; raises `Invalid` if it cannot be taken."""
@@ -137,11 +149,7 @@ class Client:
         """
         _id(job)
         catalogue = await self.catalogue(needed=False)
-        state = await self._connection.script(
-            "cancel",
-            [keys.job(job), keys.attempts(job), keys.WORKERS, keys.PARKED],
-            [keys.WORKER_DEAD_AFTER_MS, catalogue.answer_ttl, catalogue.ledger_ttl, "", 1],
-        )
+        state = await self._connection.script("cancel", *cancelling(job, catalogue))
         if state == "unknown":
             raise Invalid(f"there is no job {job}; it was never submitted here, or its time to live is over")
         return str(state)
@@ -164,7 +172,7 @@ class Client:
         text = await self._connection.get(keys.CATALOGUE)
         if text is None:
             if not needed:
-                return Catalogue({})
+                return Catalogue({}, dead_ttl=0)  # nobody has said that what is asked may be kept
             raise Unavailable(
                 f"no worker has started on {self._connection.shown} yet; start one: celery -A worker worker -Q cloud"
             )
@@ -176,20 +184,11 @@ class Client:
         return await self._waiting.until(_id(job), lambda _: True)
 
     async def _poll(self, jobs: list[str]) -> tuple[frozenset[str], list[Seen]]:
-        catalogue = self._catalogue[1] if self._catalogue else Catalogue({})
-        names = [name for job in jobs for name in (keys.job(job), keys.attempts(job))]
-        ttls: list[str | int] = [keys.WORKER_DEAD_AFTER_MS, catalogue.answer_ttl, catalogue.ledger_ttl, ""]
-        lanes, flat = await self._connection.script("poll", [keys.WORKERS, *names], ttls)
+        catalogue = await self.catalogue(needed=False)
+        lanes, flat = await self._connection.script("poll", *polling(jobs, catalogue))
         alive = frozenset(lanes)
         seen = [Seen(status, lane, served=lane in alive) for status, lane in zip(flat[::2], flat[1::2], strict=True)]
         return alive, seen
-
-
-def _id(job: object) -> str:
-    """The id, if it can be part of a key, a message and a line on a terminal; else raises `Invalid`."""
-    if not isinstance(job, str) or not job.isprintable() or not 0 < len(job) <= _LONGEST_ID:
-        raise Invalid(f"job: an id is printable text of 1 to {_LONGEST_ID} characters")
-    return job
 
 
 def _mapping(request: object) -> Mapping[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 
 from staffel.answer import Answer
 from staffel.client import Client
+from staffel.dead_letters import SyncDeadLetters
 
 T = TypeVar("T")
 
@@ -26,6 +27,8 @@ class SyncClient:
         except BaseException:
             self._end_loop()
             raise
+        self.dead = SyncDeadLetters(self._client.dead, self._run)
+        """See `Client.dead`."""
 
     def __enter__(self) -> Self:
         return self

@@ -68,6 +68,8 @@ class Catalogue:
     max_request_bytes: int = MAX_REQUEST_BYTES
     answer_ttl: int = 86_400
     ledger_ttl: int = 7 * 86_400
+    dead_ttl: int = 7 * 86_400
+    idempotency_ttl: int = 86_400
     slots: int = 200
     known: Mapping[str, Known] = field(default_factory=dict)
 

@@ -20,6 +20,14 @@ stage's own, or `*` for what an operator has switched off.
 PARKED = "staffel:parked"
 """A sorted set: parked jobs, scored with when they look again in any case, in server milliseconds."""
 
+OPEN = "staffel:open"
+"""A sorted set: jobs that have not ended, or of whose end Celery may not have heard, scored with when housekeeping
+looks at them, in server milliseconds.
+"""
+
+DEAD = "staffel:dead"
+"""A sorted set: dead letters, scored with when they ended, in server milliseconds."""
+
 
 RULES_TTL_S = 86_400
 """A worker that finds its rules gone writes them again."""
@@ -28,6 +36,11 @@ RULES_TTL_S = 86_400
 def housekeeper(digest: str) -> str:
     """A lease of one: the process that sends parked jobs on to the stages of this configuration."""
     return f"staffel:housekeeper:{digest}"
+
+
+def worker(member: str) -> str:
+    """What one worker process says of its own consumption, a hash."""
+    return f"staffel:worker:{member}"
 
 
 def rules(digest: str) -> str:
@@ -69,9 +82,23 @@ def chain(name: str) -> str:
     return f"staffel:chain:{name}"
 
 
+def idempotency(digest: str) -> str:
+    """Which job an idempotency key stands for, a hash: the job, and a digest of what it asks."""
+    return f"staffel:idempotency:{digest}"
+
+
 def job(job_id: str) -> str:
     """The record: request, plan, state and answer of one job."""
     return f"staffel:job:{{{job_id}}}"
+
+
+REVOKED_TTL_S = 86_400
+"""How long such a revoke is remembered: as long as Celery keeps the REVOKED that it stored for it."""
+
+
+def revoked(job: str) -> str:
+    """Set where Celery revoked a task of which there was no record: its message may hold the request itself."""
+    return f"staffel:revoked:{{{job}}}"
 
 
 def attempts(job_id: str) -> str:

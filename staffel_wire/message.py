@@ -12,8 +12,11 @@ import uuid
 
 TASK = "tasks.ask"
 
+CLIENT, HOUSEKEEPING = "staffel", "staffel-housekeeping"
+"""Who sends a message: a client waits at the job's record, and not at Celery's result."""
 
-def envelope(job: str, lane: str, origin: str = "staffel") -> str:
+
+def envelope(job: str, lane: str, origin: str = CLIENT) -> str:
     """One message for the list that is named like the lane."""
     body = json.dumps([[job], {}, {"callbacks": None, "errbacks": None, "chain": None, "chord": None}])
     return json.dumps(

@@ -43,6 +43,8 @@ def as_object(job: str, record: Mapping[str, str], ledger: Mapping[str, str], no
         "duration_s": round((ended - submitted) / 1000, 3),
         "retry_at": _retry_at(record, now_ms),
         "parked_for": record.get("parked_for") if status == "parked" else None,
+        "follows": record.get("follows"),
+        "why": record.get("why"),
         "attempts": rows,
     }
 
@@ -113,6 +115,8 @@ def line(found: Mapping[str, Any]) -> str:
 def _state(found: Mapping[str, Any]) -> str:
     if found["status"] != "parked":
         return str(found["status"])
+    if found["follows"]:
+        return f"shares the end of {found['follows']}"
     until = f" until {to_the_second(found['retry_at']).partition('T')[2]}" if found["retry_at"] else ""
     return f"parked for {found['parked_for']}{until}"
 
@@ -139,5 +143,6 @@ def _told(row: Mapping[str, Any]) -> str:
 def unanswered(found: Mapping[str, Any]) -> StaffelError:
     """The error that stands for a job that ended without an answer."""
     kind = UNANSWERED[found["status"]]
-    text = f"{found['status']}: {story(found['attempts'])}{may_be_asked_again(found)}"
+    why = f" ({found['why']})" if found["why"] else ""
+    text = f"{found['status']}: {story(found['attempts'])}{why}{may_be_asked_again(found)}"
     return kind(text, job=found["job"], attempts=found["attempts"], retry_at=found["retry_at"])

@@ -30,7 +30,7 @@ MOST_STOPS = 64
 
 MAX_DEADLINE_S = 30 * 86_400.0
 
-NOT_YET = frozenset({"priority", "idempotency_key", "stream"})
+NOT_YET = frozenset({"priority", "stream"})
 """Fields of the design that no stage honours yet: refused by name, since an ignored one would be a lie."""
 
 _FIELD = re.compile(r"(messages\.\d{1,9}\.)?[A-Za-z_]\w{0,29}")
@@ -81,6 +81,7 @@ class Request(BaseModel):
     images: list[Picture] = Field(default=[], max_length=MOST_IMAGES)
     local_only: bool = False
     label: Annotated[str, StringConstraints(max_length=200)] | None = None
+    idempotency_key: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
 
     @model_validator(mode="after")
     def _one_text(self) -> Request:

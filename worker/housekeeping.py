@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 
 from worker.failover.chain import Stop
+from worker.reconciler import Reconciler, Send
 from worker.state.connection import AWAY, comes_back
 from worker.state.redis import RedisState
 
@@ -24,12 +25,12 @@ _MOST_TOLD = 1000
 
 _log = logging.getLogger("staffel")
 
-Send = Callable[[str], None]
-"""Puts a parked job's message, a signature as JSON, onto its queue. It may block."""
+KEEP_S = 0.5
+"""How often the housekeeper looks at the open jobs that are due."""
 
 
 class Housekeeping:
-    """Two loops: the beats are never late because of a message that is being sent."""
+    """Three loops: the beats are never late because of a message that is being sent."""
 
     def __init__(
         self,
@@ -42,8 +43,9 @@ class Housekeeping:
         """`running` are the walks of this process; `publish` says what it can do where that was lost."""
         self._state, self._member, self._running = state, member, running
         self._publish, self._send = publish, send
+        self._reconciler = Reconciler(state.open, member, send, self._not_sent)
         self._published = 0.0
-        self._may_feed = asyncio.Event()
+        self._may_feed, self._may_keep = asyncio.Event(), asyncio.Event()
         self.over = asyncio.Event()
         self._away = False
         self._told: set[str] = set()
@@ -54,11 +56,12 @@ class Housekeeping:
         A cancel would not do: redis-py may swallow it on Python 3.11 (cpython#86296), and who goes on beating keeps its
         jobs.
         """
-        feeding = asyncio.create_task(self._feed_for_ever())
+        others = [asyncio.create_task(self._feed_for_ever()), asyncio.create_task(self._keep_for_ever())]
         try:
             await self._beat_until_over()
         finally:
-            feeding.cancel()
+            for other in others:
+                other.cancel()
 
     async def _beat_until_over(self) -> None:
         now = asyncio.get_running_loop().time
@@ -76,6 +79,7 @@ class Housekeeping:
             except AWAY as error:
                 self._away = True
                 self._may_feed.clear()
+                self._may_keep.clear()
                 if away_since is None:
                     away_since = began
                     _log.warning(
@@ -91,14 +95,15 @@ class Housekeeping:
         if now - self._published >= PUBLISH_S:
             await self._publish()
             self._published = now
-        beat = await self._state.beat(self._member, list(self._running), was_away=self._away)
+        beat = await self._state.beat(self._member, list(self._running))
         for job in beat.cancelled:
             if job in self._running:
                 self._running[job].ask()
-        if beat.feeds:
-            self._may_feed.set()
-        else:
-            self._may_feed.clear()
+        for may, does in ((self._may_feed, beat.feeds), (self._may_keep, beat.keeps)):
+            if does:
+                may.set()
+            else:
+                may.clear()
 
     async def _feed_for_ever(self) -> None:
         while True:
@@ -109,6 +114,16 @@ class Housekeeping:
                 if not comes_back(error):  # else the beats tell it
                     self._say("parked jobs", f"cannot be sent on ({type(error).__name__}); it is tried again")
             await asyncio.sleep(FEED_S)
+
+    async def _keep_for_ever(self) -> None:
+        while True:
+            await self._may_keep.wait()
+            try:
+                await self._reconciler.round()
+            except AWAY as error:
+                if not comes_back(error):
+                    self._say("open jobs", f"cannot be looked at ({type(error).__name__}); it is tried again")
+            await asyncio.sleep(KEEP_S)
 
     async def _feed(self) -> None:
         jobs = await self._state.feed()
@@ -125,9 +140,12 @@ class Housekeeping:
             if self._away:
                 return
             try:
-                self._send(signature)
+                self._send(signature, None)
             except Exception as error:  # noqa: BLE001 - whatever it is, the others are sent, and it is tried again
                 self._say(f"parked job {job}", f"could not be sent on ({type(error).__name__}); it is tried again")
+
+    def _not_sent(self, job: str, error: Exception) -> None:
+        self._say(f"job {job}", f"could not be sent again ({type(error).__name__}); it is tried again")
 
     def _say(self, whose: str, what: str) -> None:
         """Once, and nothing of the message: it may hold a customer's text."""

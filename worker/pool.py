@@ -5,10 +5,15 @@ Private API of Celery stands here and in `consumer.py` only.
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
+from billiard.einfo import ExceptionInfo
+from celery import states
+from celery.app.trace import TraceInfo
+from celery.exceptions import Ignore
 from celery.worker.request import Request
 
 from config.stages import CLOUD
@@ -16,6 +21,34 @@ from worker import process
 
 FIT = "thread"
 """Celery's module of the one pool whose slots can wait on an event loop in another thread of the same process."""
+
+
+_log = logging.getLogger("staffel")
+
+
+class Heard(TraceInfo):
+    """What Celery takes a failed task for: FAILURE only where that is how the job ended.
+
+    Celery makes the same FAILURE of whatever is raised on the way of telling an end: a link that could not be sent, a
+    result that could not be stored. The record keeps that nobody has heard, and the job's message is sent again.
+    """
+
+    def handle_error_state(self, task: Any, req: Any, eager: bool = False, call_errbacks: bool = True) -> Any:  # noqa: ANN401, FBT001, FBT002
+        is_end = getattr(task, "is_end", None)
+        error: Any = cast("Any", self).retval
+        if is_end is None or is_end(error):
+            try:
+                return super().handle_error_state(task, req, eager=eager, call_errbacks=call_errbacks)
+            except Exception as failed:
+                if is_end is None:
+                    raise
+                error = failed
+        _log.warning("job %s: Celery could not be told how it is (%s); it will be", req.id, type(error).__name__)
+        self.state, self.retval = states.IGNORED, Ignore()
+        try:
+            raise self.retval
+        except Ignore:
+            return ExceptionInfo(internal=True)
 
 
 class JobRequest(Request):
@@ -52,8 +85,14 @@ class JobRequest(Request):
 
     def cancel(self, pool: Any, signal: Any = None, emit_retry: bool = True) -> None:  # noqa: ANN401, ARG002, FBT001, FBT002
         """Celery calls this for each task of a worker that is told a second time to end, and only there."""
-        process.runtime().abandon()
-        self.reject(requeue=True)
+        process.runtime().drain(0)
+
+    def acknowledge(self) -> None:
+        """Not where the process ends before the job: its record is given back by now, and its message follows."""
+        if process.runtime().gave_back(self.id):
+            self.reject(requeue=True)
+        else:
+            super().acknowledge()
 
     def __repr__(self) -> str:
         return f"<Request: {self.name}[{self.id}]>"

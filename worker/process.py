@@ -14,6 +14,11 @@ def runtime() -> Runtime:
     return _runtime[0]
 
 
+def here() -> Runtime | None:
+    """The runtime, or None where this is no worker process."""
+    return _runtime[0] if _runtime else None
+
+
 def set_runtime(made: Runtime) -> Runtime:
     _runtime[:] = [made]
     return made

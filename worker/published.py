@@ -16,8 +16,9 @@ def catalogue(settings: Settings) -> Catalogue:
     }
     known = {name: knowledge(stage) for name, stage in stages.items()}
     return Catalogue(
-        chains, general.max_request_bytes, general.answer_ttl, general.ledger_ttl, general.cloud_slots, known
-    )
+        chains, general.max_request_bytes, general.answer_ttl, general.ledger_ttl, general.dead_ttl,
+        general.idempotency_ttl, general.cloud_slots, known,
+    )  # fmt: skip
 
 
 def knowledge(stage: Stage) -> Known:

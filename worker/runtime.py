@@ -8,22 +8,23 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from types import MappingProxyType
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from config.settings import Settings
 from config.stages import Stage
 from staffel_wire import keys
-from staffel_wire.images import media_type
-from staffel_wire.request import parse
+from staffel_wire.ends import cancelling
 from staffel_wire.scripts import source
-from worker.failover.attempt import Attempt, Reason
+from worker.asked import as_request
+from worker.attempt_lines import alarm_line, log_attempt
+from worker.drain import Abandoned, Unbroken, Walks
+from worker.failover.attempt import Attempt
 from worker.failover.chain import End, Engine, Stop
 from worker.failover.provider import Provider
-from worker.failover.request import Image, Request
 from worker.failover.state import Visit
-from worker.housekeeping import Housekeeping, Send
+from worker.housekeeping import Housekeeping
 from worker.prices import cost, per_million, warm
 from worker.providers.adapter import Adapter
 from worker.providers.anthropic import Anthropic
@@ -32,97 +33,170 @@ from worker.providers.ollama import Ollama
 from worker.providers.openai import OpenAI
 from worker.providers.scripted import Scripted
 from worker.published import catalogue
+from worker.reconciler import Send
+from worker.report import Consumer, Report
 from worker.state.connection import AWAY, connect
 from worker.state.patient import Patient, patiently
 from worker.state.redis import RedisState
+from worker.telling import Telling
 
 _log = logging.getLogger("staffel")
 T = TypeVar("T")
 
+PULSE_S = 2.0
+"""How long one heartbeat may take before the next one is tried: several fit into the time of a death."""
 
-class Abandoned(Exception):
-    """The process ends at once; the job is another worker's now."""
+LEAVES_S = 2.0
+"""How long a process that ends may take to say so, where Redis is slow or away."""
+
+FORCED_S = 5.0
+"""How long a stuck process that has handed its jobs back may take to end in order."""
+
+PAUSE_S = 0.25
+"""How long a thread waits before it asks once more for what failed since Redis was away."""
+
+EX_STUCK = 70
+"""The exit code of a worker that lived and took nothing: EX_SOFTWARE."""
 
 
 class Runtime:
     """What a worker process has once: loop, engine, connections, and the walks under way."""
 
     def __init__(
-        self, settings: Settings, lane: str, worker: str, send: Send, tell: Callable[[Mapping[str, Any]], None]
-    ) -> None:
-        """`tell` makes an event of an alarm, `send` sends a parked job on; they may block, and have other threads."""
-        self._tell = tell
+        self, settings: Settings, lane: str, worker: str, send: Send, tell: Callable[[Mapping[str, Any]], None], *,
+        end: Callable[[], None],
+    ) -> None:  # fmt: skip
+        """`tell` makes an event of an alarm, `send` sends a parked job on; they may block, and have other threads.
+
+        `end` tells Celery's main loop to end the process.
+        """
+        self._tell, self._end = tell, end
         self._telling: set[asyncio.Task[None]] = set()
         self.settings, self.lane, self.worker = settings, lane, worker
         self.member = f"{lane}/{'_'.join(worker.split())}/{os.getpid()}-{secrets.token_hex(4)}"  # a lease's first word
         self._loop = asyncio.new_event_loop()
         self._stops: dict[str, Stop] = {}
-        self._walks: set[asyncio.Task[Any]] = set()
-        self._ended = False
+        self._draining: asyncio.Task[None] | None = None
+        self._leaving: asyncio.Task[None] | None = None
+        self._loops: list[concurrent.futures.Future[None]] = []
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="staffel-loop")
         self._catalogue = catalogue(settings).to_json()
-        self._keeping: concurrent.futures.Future[None] | None = None
         self._redis = connect(settings.redis_url)
-        self._state = RedisState(self._redis, settings.stages, settings.general, settings.chains, per_million)
+        self._state = RedisState(
+            self._redis, settings.stages, settings.general, settings.chains, per_million,
+            pulse=connect(settings.redis_url, connections=1, timeout=PULSE_S),
+        )  # fmt: skip
+        self.telling = Telling(self._state.open, self._on_loop)
         self._cancel = self._redis.register_script(source("cancel"))
+        self._walks = Walks(lambda job: self._state.hand_back(job, self.member))
         self._engine = Engine(
-            Patient(self._state), settings.stages, providers(settings.stages.values()), as_request, log_attempt,
-            self._alarmed, lambda _job: None, cost,
+            Unbroken(Patient(self._state), self._walks), settings.stages, providers(settings.stages.values()),
+            as_request, log_attempt, self._alarmed, lambda _job: None, cost,
         )  # fmt: skip
         self._housekeeping = Housekeeping(self._state, self.member, self._stops, self._publish_if_lost, send)
+        self._report = Report(self._redis, self.member, worker, self._stuck)
 
     def start(self) -> None:
         """Start the loop, say what this worker can do and that it lives."""
         self._thread.start()
         self._on_loop(self._publish()).result(timeout=10)
-        self._keeping = self._on_loop(self._housekeeping.run())
+        self._loops = [self._on_loop(loop) for loop in (self._housekeeping.run(), self._report.run())]
 
     def stop(self) -> None:
-        """Say that this process ends."""
-        self._ended = True
+        """Say that this process has ended; as often as one likes."""
+        with suppress(TimeoutError):
+            self._on_loop(self._leave()).result(timeout=2 * LEAVES_S)
+        self.telling.wait(LEAVES_S)
+
+    async def _leave(self) -> None:
+        if self._leaving is None:
+            self._leaving = asyncio.ensure_future(self._leave_once())
+        await asyncio.shield(self._leaving)
+
+    async def _leave_once(self) -> None:
+        """The last beat is heard before, and none comes after."""
+        self._housekeeping.over.set()
+        self._report.over.set()
         try:
-            if self._keeping is not None:
-                self._loop.call_soon_threadsafe(self._housekeeping.over.set)
-                self._keeping.result(timeout=5)
-            self._on_loop(self._state.leave(self.member)).result(timeout=5)
+            async with asyncio.timeout(LEAVES_S):
+                await asyncio.gather(*map(asyncio.wrap_future, self._loops))
+                await self._state.leave(self.member)
+                await self._report.forget()
         except (*AWAY, TimeoutError):
             _log.warning("Redis is away: others learn by its silence that this worker has ended")
 
-    def abandon(self) -> None:
-        """End at once: this process owns no job any more, and its calls are closed without being settled."""
-        if not self._ended:
-            self.stop()
-        self._on_loop(self._abandon()).result(timeout=5)
+    # --- the end
 
-    async def _abandon(self) -> None:
-        for walk in self._walks:
-            walk.cancel()
+    def attend(self, consumer: Consumer) -> None:
+        """Tell of this consumer, and keep what it holds; from any thread."""
+        self._report.consumer = consumer
 
-    def walk(self, job: str) -> End:
+    @property
+    def is_closed(self) -> bool:
+        """Whether this process begins no job any more."""
+        return self._walks.closed
+
+    def gave_back(self, job: str) -> bool:
+        """Whether the job's message is to go back to its queue."""
+        return job in self._walks.abandoned
+
+    def drain(self, seconds: float) -> None:
+        """Begin nothing more, give the walks under way so long, then hand the rest to other workers.
+
+        Returns at once, also in a signal handler; a second one with no seconds hurries.
+        """
+        self._loop.call_soon_threadsafe(self._begin_draining, seconds)
+
+    def _begin_draining(self, seconds: float) -> None:
+        if seconds <= 0:
+            self._walks.hurry()
+        if self._draining is None:
+            self._walks.closed = True
+            self._draining = asyncio.ensure_future(self._drain(seconds))
+        if self._report.consumer is not None:
+            self._report.consumer.wake()
+
+    async def _drain(self, seconds: float) -> None:
+        if len(self._walks):
+            _log.info("this worker ends: %d jobs under way have %g s, others take the rest", len(self._walks), seconds)
+        await self._walks.drain(seconds)
+        await self._leave()
+
+    def _stuck(self, _reason: str) -> None:
+        """End this process in order, or by force where its main loop does not hear of it."""
+        self._end()
+        self._begin_draining(self.settings.general.drain)
+        self._forcing = asyncio.ensure_future(self._force())
+
+    async def _force(self) -> None:
+        if self._draining is not None:
+            await self._draining
+        await asyncio.sleep(FORCED_S)
+        _log.error("the main loop does not end: this process does")
+        logging.shutdown()
+        os._exit(EX_STUCK)
+
+    def walk(self, job: str, begins: Callable[[], None]) -> End:
         """Walk one job to its end, a handoff, or nothing; blocks the calling thread, never the loop.
 
-        Raises `Abandoned` if the process ends before.
+        `begins` is called in this thread while the first call is under way. Raises `Abandoned` if the process ends
+        before.
         """
-        return self._answer_of(self._walk(job))
+        stop = Stop()
+        ending = self._on_loop(self._walks.run(job, self._walk(job, stop)))
+        either: list[concurrent.futures.Future[Any]] = [ending, stop.begun]
+        concurrent.futures.wait(either, return_when=concurrent.futures.FIRST_COMPLETED)
+        if not ending.done():
+            begins()
+        return ending.result()
 
     def park(self, job: str, signature: str) -> bool:
         """Keep what will be sent when the job goes on; False where it has ended or goes on already.
 
         Blocks as `walk` does, for as long as Redis is away, and raises `Abandoned` as well.
         """
-        return self._answer_of(self._abandonable(patiently(lambda: self._state.park(job, signature))))
-
-    def _answer_of(self, work: Coroutine[Any, Any, T]) -> T:
-        try:
-            return self._on_loop(work).result()
-        except concurrent.futures.CancelledError:
-            raise Abandoned from None
-
-    async def _abandonable(self, work: Awaitable[T]) -> T:
-        task = cast("asyncio.Task[T]", asyncio.current_task())
-        self._walks.add(task)
-        task.add_done_callback(self._walks.discard)
-        return await work
+        parking = patiently(lambda: self._state.park(job, signature))
+        return self._on_loop(self._walks.run(job, parking, begins=False)).result()
 
     def _alarmed(self, job: str, attempt: Attempt) -> None:
         """One ERROR line and one event: this fault of a stage needs a person."""
@@ -133,15 +207,29 @@ class Runtime:
         self._telling.add(telling)
         telling.add_done_callback(self._telling.discard)
 
-    async def _walk(self, job: str) -> End:
+    async def _walk(self, job: str, stop: Stop) -> End:
+        """A second delivery may run beside the first: who has claimed the job last is the one to cancel."""
         visit = Visit(job, self.lane, self.member, self.worker)
-        if job in self._stops:  # a second delivery while the first one runs here
-            return await self._abandonable(self._engine.walk(visit, Stop()))
-        stop = self._stops[job] = Stop()
+        self._stops.setdefault(job, stop)
+        stop.begun.add_done_callback(lambda _: self._stops.update({job: stop}))
         try:
-            return await self._abandonable(self._engine.walk(visit, stop))
+            return await self._engine.walk(visit, stop)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the job must not wait for its deadline
+            # Not what it says: that may be the prompt.
+            _log.error("job %s: its walk broke off (%s); it will be tried again", job, type(error).__name__)
+            if self._stops.get(job) is stop:
+                await self._give_up(job)
+            raise Abandoned from None
         finally:
-            del self._stops[job]
+            if self._stops.get(job) is stop:
+                del self._stops[job]
+
+    async def _give_up(self, job: str) -> None:
+        """As if its worker had died: a job that no walk survives ends as poison."""
+        try:
+            await patiently(lambda: self._state.hand_back(job, self.member, died=True))
+        except AWAY as error:
+            _log.error("job %s could not be given back (%s)", job, type(error).__name__)
 
     def cancel(self, job: str, *, running: bool = True) -> None:
         """Mark the job's record and close its call if it runs here; returns before that is done.
@@ -150,17 +238,33 @@ class Runtime:
         """
         self._on_loop(self._cancel_job(job, running=running))
 
+    def pause(self, job: str) -> None:
+        """Block for a moment before a job is begun; raises `Abandoned` where the process ends before that."""
+        self._on_loop(self._walks.run(job, asyncio.sleep(PAUSE_S))).result()
+
+    def heed_revoke(self, job: str) -> None:
+        """Cancel a job that was revoked before it had a record; blocks and raises as `park` does.
+
+        The revoke is kept until it is a day old: whoever adopts the job after this worker's death must find it too.
+        """
+        self._on_loop(self._walks.run(job, self._heed(job), begins=False)).result()
+
+    async def _heed(self, job: str) -> None:
+        names, arguments = cancelling(job, self.settings.general)
+        if await patiently(lambda: self._redis.get(keys.revoked(job))):
+            await patiently(lambda: self._cancel(keys=names, args=arguments))
+
     async def _cancel_job(self, job: str, *, running: bool) -> None:
         if job in self._stops:
             if not running:
                 return
             self._stops[job].ask()
-        general = self.settings.general
-        ttls: list[str | int] = [general.answer_ttl, general.ledger_ttl]
-        arguments = [keys.WORKER_DEAD_AFTER_MS, *ttls, "", int(running)]
-        names = [keys.job(job), keys.attempts(job), keys.WORKERS, keys.PARKED]
+        names, arguments = cancelling(job, self.settings.general, running=running)
         try:
-            await self._cancel(keys=names, args=arguments)
+            if await self._cancel(keys=names, args=arguments) == "unknown":
+                # Before the second look: who makes the record now looks for the mark after it.
+                await self._redis.set(keys.revoked(job), 1, ex=keys.REVOKED_TTL_S)
+                await self._cancel(keys=names, args=arguments)
         except AWAY:
             _log.warning("job %s: the cancel could not be written down, Redis is away", job)
 
@@ -190,50 +294,3 @@ def providers(stages: Iterable[Stage]) -> Mapping[str, Provider]:
             adapters[stage.provider].prepare(stage)
         warm([stage])
     return {**adapters, "scripted": Scripted()}
-
-
-def as_request(fields: Mapping[str, Any]) -> Request:
-    """The engine's request of what the door took."""
-    door = parse(dict(fields), max_bytes=2**31)
-    return Request(
-        messages=door.conversation(),
-        max_output_tokens=door.max_output_tokens,
-        temperature=door.temperature,
-        reasoning=door.reasoning,
-        stop=door.stop,
-        seed=door.seed,
-        params=door.params,
-        response_schema=door.response_schema,
-        images=tuple(Image(media_type(picture), picture) for picture in door.images),
-    )
-
-
-def alarm_line(job: str, attempt: Attempt) -> str:
-    """What a person on duty must know of a stage that will not get better by itself."""
-    status = f" {attempt.status}" if attempt.status not in {None, 200} else ""
-    said = f": {attempt.detail}" if attempt.detail else ""
-    key = f"{_LOOK_AT[attempt.reason]}; " if attempt.reason in _LOOK_AT else ""
-    return f"stage {attempt.stage} ({attempt.model}) needs a look: {attempt.reason}{status}{said} ({key}job {job})"
-
-
-_LOOK_AT: Mapping[Reason | None, str] = MappingProxyType(
-    {
-        Reason.AUTH: "api_key_env",
-        Reason.MODEL_MISSING: "model",
-        Reason.MISROUTED: "base_url, api_version",
-        Reason.UNSUPPORTED: "a field is left out for a day; takes or params may leave it out for good",
-        Reason.BAD_REQUEST: "it called so many requests in a row wrong that others are asked instead",
-    }
-)
-"""Where a person should look, by the key of the stage's table."""
-
-
-def log_attempt(job: str, attempt: Attempt) -> None:
-    """One line an attempt: what a person on duty needs, and nothing that a customer wrote."""
-    _log.info(
-        "job %s %d/%d %s %s%s %.2f s",
-        job, attempt.n, attempt.of, attempt.stage, attempt.outcome,
-        f" {attempt.reason}" + (f" {attempt.status}" if attempt.status not in {None, 200} else "")
-        if attempt.reason else "",
-        attempt.duration_s,
-    )  # fmt: skip

@@ -21,8 +21,8 @@ from staffel.redis_here import Misconfigured
 def command(port: int, no_flower: bool) -> int:  # noqa: FBT001 - click
     """Start Valkey (unless STAFFEL_REDIS_URL is set), a worker for every lane, and Flower; Ctrl-C stops them in order.
 
-    Calls under way are finished first; a second Ctrl-C hurries. Exit codes: 0 stopped, 1 something died again and
-    again, 2 the configuration or a port cannot be used, 6 no Redis.
+    Calls under way have `drain` seconds to end, a second Ctrl-C hands them back at once. Exit codes: 0 stopped, 1
+    something died again and again, 2 the configuration or a port cannot be used, 6 no Redis.
     """
     from staffel.supervisor import House, Plan, alone, flower_port  # noqa: PLC0415 - after the options are checked
 

@@ -76,6 +76,10 @@ class Child:
         """Ask for an orderly end."""
         self._signal(signal.SIGTERM)
 
+    def hurry(self) -> None:
+        """Ask a worker to hand back at once what it has under way."""
+        self._signal(signal.SIGQUIT)
+
     def kill(self) -> None:
         """End it and what it started."""
         self._signal(signal.SIGKILL)

@@ -26,6 +26,9 @@ _SLOW_S = 30.0
 _QUIET_S = 2.0
 """How long an orderly end may take before a person is told what it waits for."""
 
+_HURRY_S = 5.0
+"""What a worker needs to hand its jobs back: one that is killed leaves them until its silence is noticed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -158,8 +161,11 @@ class House:
     # --- stop
 
     async def _end(self) -> None:
-        """Flower, the cloud worker, the other lanes, Valkey: nothing is left when this returns."""
-        for child in sorted(self._children, key=lambda child: child.program.vital):
+        """Flower, the workers, Valkey: nothing is left when this returns. The workers drain at the same time."""
+        alive = [child for child in self._children if child.pid is not None]
+        for child in alive:
+            child.terminate()
+        for child in sorted(alive, key=lambda child: child.program.vital):
             await self._end_child(child)
         try:
             await self._redis.stop()
@@ -169,9 +175,6 @@ class House:
             self._log.say(UP, "everything has stopped")
 
     async def _end_child(self, child: Child) -> None:
-        if child.pid is None:
-            return
-        child.terminate()
         ended = asyncio.create_task(child.wait())
         hurried = asyncio.create_task(self._stop.hurried.wait())
         waits = (_QUIET_S, child.program.grace - _QUIET_S)
@@ -181,6 +184,9 @@ class House:
                 break
             if place == 0:
                 self._log.say(child.name, f"finishes its calls, for {waits[1]:g} s at most; Ctrl-C hurries")
+        if hurried.done() and not ended.done() and child.program.vital:
+            child.hurry()
+            await asyncio.wait({ended}, timeout=_HURRY_S)
         hurried.cancel()
         if not ended.done():
             child.kill()

@@ -17,7 +17,9 @@ ADDRESS = "127.0.0.1"
 """Flower's, always: without a login its buttons work for whoever reaches it."""
 
 _FLOWER_GRACE_S = 5.0
-_WORKER_GRACE_S = 15.0
+_WORKER_GRACE_S = 10.0
+"""What a worker may take beyond its drain, on a machine that is busy."""
+
 # Celery's word on a superuser is for pickle, which is refused here.
 _QUIET = "ignore:You're running the worker with superuser privileges"
 
@@ -50,7 +52,7 @@ def worker(lane: str, settings: Settings, beats: signs.Beats) -> Program:
     width = settings.general.cloud_slots if lane == CLOUD else 1
     serves = ("worker", "-Q", lane, "-c", str(width), "-n", f"{lane}@%h")
     quietly = ("-l", "INFO", "--without-mingle", "--without-gossip")
-    grace = _longest(settings, lane) + _WORKER_GRACE_S
+    grace = settings.general.drain + _WORKER_GRACE_S
     return Program(lane, (*serves, *quietly), lambda pid: beats.has(lane, pid), grace)
 
 
@@ -58,12 +60,6 @@ def flower(port: int) -> Program:
     # It looks for workers once, at its start; they may be busy with theirs.
     options = ("flower", f"--address={ADDRESS}", f"--port={port}", "--inspect_timeout=2500")
     return Program(FLOWER, options, lambda _: signs.http_answers(ADDRESS, port), _FLOWER_GRACE_S, vital=False)
-
-
-def _longest(settings: Settings, lane: str) -> float:
-    """How long (s) the stages of one plan may hold a worker of this lane, one after the other."""
-    plans = [[settings.stages[name] for name in chain.plan] for chain in settings.chains.values()]
-    return max(sum(stage.timeout for stage in plan if stage.lane == lane) for plan in plans)
 
 
 def variables(url: str, config: Path, state_dir: Path) -> Mapping[str, str]:

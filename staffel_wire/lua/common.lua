@@ -22,9 +22,16 @@ local function alive(workers, owner, now, dead_after)
   return beat and math.abs(now - tonumber(beat)) < dead_after
 end
 
+-- Whether a job is to be ended by whoever looks, for its deadline has passed; its living owner gets some time more.
+local function overdue(workers, record, now, dead_after)
+  local late = record.deadline_at and now - tonumber(record.deadline_at) or 0
+  if late <= 0 or not record.status or ENDED[record.status] then return false end
+  return late > dead_after or not alive(workers, record.owner, now, dead_after)
+end
+
 -- A reader's view: everything of the record but the request, and the ledger.
 local SEEN = {'status', 'chain', 'label', 'lane', 'plan', 'submitted_at', 'deadline_at', 'enqueued_at', 'queued_ms',
-  'ended_at', 'answer', 'parked_for', 'retry_at'}
+  'ended_at', 'answer', 'parked_for', 'retry_at', 'why', 'follows'}
 local function view(job, attempts)
   local record, values = {}, redis.call('HMGET', job, unpack(SEEN))
   for i, name in ipairs(SEEN) do
@@ -33,15 +40,25 @@ local function view(job, attempts)
   return {record, redis.call('HGETALL', attempts)}
 end
 
--- A call that was under way when its worker died is told as unknown: nobody saw what came of it.
-local function settle_orphans(attempts, now)
+-- A call that was under way when its worker died, or was told to end, is told as unknown: nobody saw what came of it.
+local function settle_orphans(attempts, now, reason)
   local ledger = redis.call('HGETALL', attempts)
   for i = 2, #ledger, 2 do
     if string.find(ledger[i], '"outcome":"started"', 1, true) then
-      local row = string.gsub(ledger[i], '"outcome":"started"', '"outcome":"unknown","reason":"crashed"', 1)
+      local told = '"outcome":"unknown","reason":"' .. (reason or 'crashed') .. '"'
+      local row = string.gsub(ledger[i], '"outcome":"started"', told, 1)
       redis.call('HSET', attempts, ledger[i - 1], row)
     end
   end
+end
+
+-- Count that a worker died under a job; how often that was.
+local function died(job)
+  return redis.call('HINCRBY', job, 'deaths', 1)
+end
+
+local function poisoned(deaths)
+  return string.format('poison: its worker died or its walk broke off %d times (max_deliveries)', deaths)
 end
 
 -- Whether every stage that could have been asked cannot serve this very request: then the request is refused.
@@ -62,18 +79,57 @@ local function fits_nowhere(job, attempts, unfit)
   return asked > 0
 end
 
-local function finish(job, attempts, status, now, answer_ttl, ledger_ttl, unfit)
-  local waiting = redis.call('HMGET', job, 'status', 'enqueued_at', 'queued_ms')
-  if WAITS[waiting[1]] then
-    redis.call('HSET', job, 'queued_ms', tonumber(waiting[3] or 0) + now - tonumber(waiting[2] or now))
+-- Keep a key for so many milliseconds at least.
+local function keep(key, ms)
+  if redis.call('PTTL', key) < ms then redis.call('PEXPIRE', key, ms) end
+end
+
+-- Have housekeeping look at a job at this time.
+local function look_at(open, id, at, now)
+  redis.call('ZADD', open, at, id)
+  keep(open, math.max(at - now, 0) + 86400000)
+end
+
+-- A worker that has ended a job tells Celery so within the first; if it lives, it may try for the second. Then, or
+-- where it has died, whoever gets the job's message does.
+local TOLD_MS, TELLS_MS = 15000, 60000
+
+-- Whether a worker, by having ended a job or by a delivery after that, is about to tell Celery.
+local function is_being_told(workers, record, now, dead_after)
+  local since = tonumber(record.telling_at or record.ended_at or 0)
+  return alive(workers, record.teller, now, dead_after) and now - since < TELLS_MS
+end
+
+-- `kept`: the keys of the open jobs and of the dead letters, and the seconds for which an answer, a ledger and a dead
+-- letter are kept. `why`: what the attempts do not say. Only a dead letter keeps its request.
+local function finish(job, attempts, status, now, kept, unfit, why)
+  local id = string.match(job, '{(.*)}$')
+  local was = fields(job, 'status', 'enqueued_at', 'queued_ms', 'owner', 'celery', 'followers')
+  if WAITS[was.status] then
+    redis.call('HSET', job, 'queued_ms', tonumber(was.queued_ms or 0) + now - tonumber(was.enqueued_at or now))
   end
   settle_orphans(attempts, now)
   if status == 'exhausted' and fits_nowhere(job, attempts, unfit) then status = 'refused' end
-  redis.call('HSET', job, 'status', status, 'ended_at', now, 'owner', '')
-  redis.call('HDEL', job, 'request', 'again', 'parked_for')
-  -- The signature of a parked job is still to be sent: by it Celery hears of the end.
-  if waiting[1] ~= 'parked' then redis.call('HDEL', job, 'signature') end
+  local dead = kept.dead_ttl > 0 and (status == 'exhausted' or status == 'expired')
+  redis.call('HSET', job, 'status', status, 'ended_at', now, 'owner', '', 'teller', was.owner or '')
+  redis.call('HDEL', job, 'again', 'parked_for', 'followers')
+  if why then redis.call('HSET', job, 'why', why) end
+  if not dead then redis.call('HDEL', job, 'request') end
+  -- The message of a parked job is still to be sent, by it Celery hears of the end; another may be lost, and is sent.
+  if was.celery == '1' then
+    look_at(kept.open, id, was.owner ~= '' and now + TOLD_MS or now, now)
+  else
+    redis.call('ZREM', kept.open, id)
+    if was.status ~= 'parked' then redis.call('HDEL', job, 'signature') end
+  end
+  for _, follower in ipairs(cjson.decode(was.followers or '[]')) do redis.call('ZADD', kept.open, 'XX', now, follower) end
   if status ~= 'exhausted' then redis.call('HDEL', job, 'retry_at') end
-  redis.call('EXPIRE', job, answer_ttl)
-  redis.call('EXPIRE', attempts, ledger_ttl)
+  -- What is asked goes with the record: it must not outlive the time that it may be kept.
+  redis.call('EXPIRE', job, dead and kept.dead_ttl or kept.answer_ttl)
+  redis.call('EXPIRE', attempts, dead and math.max(kept.ledger_ttl, kept.dead_ttl) or kept.ledger_ttl)
+  if dead then
+    redis.call('ZADD', kept.dead, now, id)
+    redis.call('ZREMRANGEBYSCORE', kept.dead, '-inf', now - kept.dead_ttl * 1000)
+    keep(kept.dead, kept.dead_ttl * 1000)
+  end
 end

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from config.file import General
 from config.problems import ConfigError
-from config.settings import Settings, environment, settings
+from config.settings import Environment, Settings, environment, settings
 
 FILE = """
 [stages.primary]
@@ -55,6 +56,11 @@ def test_a_variable_overrides_a_key_of_the_file(monkeypatch: pytest.MonkeyPatch)
     primary = found.stages["primary"]
     assert (primary.timeout, primary.model, found.chains["default"].deadline) == (5.0, "gpt", 30.0)
     assert (found.general.answer_ttl, found.general.ledger_ttl) == (60, 604_800)
+
+
+def test_every_key_above_the_tables_has_its_variable() -> None:
+    """A new one once had none."""
+    assert set(General.model_fields) <= set(Environment.model_fields)
 
 
 def test_a_nested_key_is_overridden_beside_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:

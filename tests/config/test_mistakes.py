@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from config.file import load
+from config.file import General, load
 from config.limits import Breaker
 from config.problems import ConfigError
 
@@ -19,7 +19,7 @@ VARIABLE = 'must be the name of a variable such as "OPENAI_API_KEY", never the k
 NAME = "a name has small letters, digits, _ and -, and starts with a letter"
 VERSION = 'must be a version such as "2023-06-01"'
 KINDS = "must be 'openai', 'anthropic', 'gemini', 'ollama' or 'scripted'"
-GENERAL = "is no key here; there are max_request_bytes, answer_ttl, ledger_ttl, cloud_slots, stages, chains"
+GENERAL = f"is no key here; there are {', '.join(General.model_fields)}, stages, chains"
 BREAKER = f"is no key here; there are {', '.join(Breaker.model_fields)}"
 OPENAI = '[stages.a]\nprovider = "openai"\nbase_url = "https://api.example.com/v1"\nmodel = "m"\n'
 

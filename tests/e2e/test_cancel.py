@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Callable
 
 import pytest
 from celery import Celery
 
 from staffel import Cancelled, Client, SyncClient
+from tests.e2e.cancels import ENDING, Cancel, Desk, by_flower_revoke
 from tests.e2e.events import Recorded
 from tests.eventually import eventually, eventually_async
 from tests.hosts import Outcome
 from tests.nodes import House
+from tests.nodes.flower import Flower
 from tests.nodes.worker import BOTH
 
 pytestmark = pytest.mark.usefixtures("workers")
@@ -23,61 +24,37 @@ CLOSED_S = 2.0
 """The most that is promised for the time from a cancel to the closed socket."""
 
 
-def by_command(house: House, foreign: Celery, job: str) -> None:
-    assert house.staffel("cancel", job).code == 0
-
-
-def by_client(house: House, foreign: Celery, job: str) -> None:
-    with SyncClient(house.url) as client:
-        assert client.cancel(job) in {"cancelling", "cancelled"}
-
-
-def by_terminate(house: House, foreign: Celery, job: str) -> None:
-    """What a person sends who wants to be sure; in a thread, that signal would end the worker."""
-    foreign.control.revoke(job, terminate=True, signal="SIGKILL")
-
-
-def by_revoke(house: House, foreign: Celery, job: str) -> None:
-    foreign.control.revoke(job)
-
-
-def running(house: House, client: SyncClient, prompt: str, chain: str, stage: str) -> str:
-    """A job whose call is under way."""
-    job = client.submit(prompt, chain=chain)
-    eventually(lambda: house.calls(stage, prompt), f"the host of {stage} is asked")
-    return job
-
-
-def revoked(foreign: Celery, job: str) -> bool:
-    return bool(eventually(lambda: foreign.AsyncResult(job).state == "REVOKED", "the result backend says REVOKED"))
+@pytest.fixture
+def desk(house: House, client: SyncClient, foreign: Celery, flower: Flower) -> Desk:
+    return Desk(house, client, foreign, flower)
 
 
 @pytest.mark.parametrize(
     ("chain", "stage", "then"), [("hang", "silent", "echo"), ("lane-hang", "lane-silent", "lane-echo")]
 )
-@pytest.mark.parametrize("cancel", [by_command, by_client, by_terminate])
+@pytest.mark.parametrize("cancel", ENDING)
 def test_a_running_job_is_cancelled(
-    *, house: House, client: SyncClient, foreign: Celery, recorded: Recorded, prompt: str,
-    cancel: Callable[[House, Celery, str], None], chain: str, stage: str, then: str,
-) -> None:  # fmt: skip
+    *, desk: Desk, recorded: Recorded, prompt: str, cancel: Cancel, chain: str, stage: str, then: str
+) -> None:
     """Whoever cancels, and on whichever lane: the host sees its client leave, and the next stage is never asked."""
-    job = running(house, client, prompt, chain, stage)
+    job = desk.asked(prompt, chain, stage)
 
-    cancel(house, foreign, job)
+    cancel(desk, job)
 
     asked = time.monotonic()
     (call,) = eventually(
-        lambda: [call for call in house.calls(stage, prompt) if call.outcome is Outcome.ABORTED], "the call is closed"
+        lambda: [call for call in desk.house.calls(stage, prompt) if call.outcome is Outcome.ABORTED],
+        "the call is closed",
     )
     assert call.closed_at is not None
     assert call.closed_at - asked < CLOSED_S
-    assert revoked(foreign, job)
-    shown = client.show(job)
+    desk.is_revoked(job)
+    shown = desk.client.show(job)
     assert shown["status"] == "cancelled"
     (attempt,) = shown["attempts"]
     assert (attempt["stage"], attempt["outcome"], attempt["reason"]) == (stage, "cancelled", "cancelled")
     assert recorded.until("task-revoked", job)[-1]["type"] == "task-revoked"
-    assert house.calls(then, prompt) == []
+    assert desk.house.calls(then, prompt) == []
 
 
 def test_ctrl_c_on_ask_cancels_the_job(house: House, foreign: Celery, prompt: str) -> None:
@@ -94,10 +71,10 @@ def test_ctrl_c_on_ask_cancels_the_job(house: House, foreign: Celery, prompt: st
     assert house.calls("echo", prompt) == []
 
 
-def test_ctrl_c_on_wait_ends_the_wait_alone(house: House, client: SyncClient, prompt: str) -> None:
+def test_ctrl_c_on_wait_ends_the_wait_alone(desk: Desk, prompt: str) -> None:
     """The job is not the waiter's: it goes on."""
-    job = running(house, client, prompt, "hang", "silent")
-    waiting = house.spawn("wait", job)
+    job = desk.asked(prompt, "hang", "silent")
+    waiting = desk.house.spawn("wait", job)
     assert waiting.stderr is not None
     assert "Redis:" in waiting.stderr.readline()
 
@@ -105,26 +82,8 @@ def test_ctrl_c_on_wait_ends_the_wait_alone(house: House, client: SyncClient, pr
     waiting.communicate(timeout=20)
 
     assert waiting.returncode == 130
-    assert client.show(job)["status"] == "running"
-    client.cancel(job)
-
-
-@pytest.mark.parametrize("cancel", [by_client, by_terminate, by_revoke])
-def test_a_waiting_job_never_starts(
-    house: House, client: SyncClient, foreign: Celery, prompt: str, cancel: Callable[[House, Celery, str], None]
-) -> None:
-    """The lane is busy, so the job behind waits in its queue; cancelled there, it makes no call when its turn comes."""
-    ahead = running(house, client, f"{prompt} ahead", "lane-hang", "lane-silent")
-    behind = client.submit(f"{prompt} behind", chain="lane")
-
-    cancel(house, foreign, behind)
-    with pytest.raises(Cancelled):
-        client.wait(behind)
-    client.cancel(ahead)
-
-    assert client.ask(f"{prompt} after", chain="lane").stage == "lane-slow"
-    assert revoked(foreign, behind)
-    assert house.calls("lane-slow", f"{prompt} behind") == []
+    assert desk.client.show(job)["status"] == "running"
+    desk.client.cancel(job)
 
 
 def test_an_ended_job_keeps_its_end(house: House, client: SyncClient, foreign: Celery, prompt: str) -> None:
@@ -140,32 +99,38 @@ def test_an_ended_job_keeps_its_end(house: House, client: SyncClient, foreign: C
     assert foreign.AsyncResult(job).state == "SUCCESS"
 
 
-def test_a_plain_revoke_leaves_a_running_job_alone(
-    house: House, client: SyncClient, foreign: Celery, prompt: str
-) -> None:
+def test_a_plain_revoke_leaves_a_running_job_alone(desk: Desk, prompt: str) -> None:
     """Celery's revoke without terminate only keeps a task from starting."""
-    job = running(house, client, prompt, "slowly", "slow")
+    job = desk.asked(prompt, "slowly", "slow")
 
-    told(foreign, job)
+    told(desk.foreign, job)
 
-    assert client.wait(job).stage == "slow"
-    eventually(lambda: foreign.AsyncResult(job).state == "SUCCESS", "Celery has the answer too")
+    assert desk.client.wait(job).stage == "slow"
+    eventually(lambda: desk.foreign.AsyncResult(job).state == "SUCCESS", "Celery has the answer too")
 
 
-def test_a_plain_revoke_does_not_swallow_a_handoff(
-    house: House, client: SyncClient, foreign: Celery, prompt: str
-) -> None:
+def test_flowers_revoke_leaves_a_running_job_alone(desk: Desk, prompt: str) -> None:
+    """It is Celery's plain one, asked for by a page that was drawn before the job began."""
+    job = desk.asked(prompt, "slowly", "slow")
+
+    by_flower_revoke(desk, job)
+
+    assert desk.client.wait(job).stage == "slow"
+    eventually(lambda: desk.foreign.AsyncResult(job).state == "SUCCESS", "Celery has the answer too")
+
+
+def test_a_plain_revoke_does_not_swallow_a_handoff(desk: Desk, prompt: str) -> None:
     """A job that is revoked while it runs, and goes on to the lane, is still the same started job.
 
     Workers keep a revoke in their memory: the lane's threw the handed-off message away, Celery said REVOKED, and who
     waited for the job waited until its deadline.
     """
-    job = running(house, client, prompt, "slowly-to-the-lane", "slow-broken")
+    job = desk.asked(prompt, "slowly-to-the-lane", "slow-broken")
 
-    told(foreign, job)
+    told(desk.foreign, job)
 
-    assert client.wait(job).stage == "local"
-    eventually(lambda: foreign.AsyncResult(job).state == "SUCCESS", "Celery has the answer too")
+    assert desk.client.wait(job).stage == "local"
+    eventually(lambda: desk.foreign.AsyncResult(job).state == "SUCCESS", "Celery has the answer too")
 
 
 def told(foreign: Celery, job: str, *, terminate: bool = False) -> None:

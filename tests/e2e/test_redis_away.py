@@ -22,6 +22,7 @@ STAGES = {
     "outlasts": Played("openai", "ok:text=kept:delay=5"),
     "ends-in-it": Played("openai", "ok:text=kept:delay=1.5"),
     "quick": Played("openai", "ok:text=quick"),
+    "many": Played("openai", "ok:text=kept:delay=6"),
 }
 CHAINS = {f"a-{name}": (name,) for name in STAGES}
 AWAY_S = 3.0
@@ -82,3 +83,24 @@ def test_it_comes_back_and_is_away_again(lonely: House, worker: Worker) -> None:
     eventually(lambda: worker.logs().count("Redis is away") == 2, "the worker has noticed")
     assert worker.stop() == 0
     assert "Traceback" not in worker.logs()
+
+
+def test_fifty_calls_outlive_ten_seconds_without_redis(lonely: House) -> None:
+    """Two workers and fifty calls, which end in the outage: each is answered once, and what is new flows soon after."""
+    with serving(lonely, ("-n", "first@here"), ("-n", "second@here")) as workers, SyncClient(lonely.url) as client:
+        jobs = [client.submit(f"question {number}", chain="a-many") for number in range(50)]
+        eventually(lambda: len(lonely.calls("many", "question")) == 50, "all calls are under way", 30)
+
+        os.kill(lonely.valkey.running.pid, signal.SIGKILL)
+        began = time.monotonic()
+        eventually(lambda: time.monotonic() - began > 10, "it is away for long")
+        lonely.valkey.running = embedded.start(lonely.valkey.folder)
+        back = time.monotonic()
+
+        assert {client.wait(job).text for job in jobs} == {"kept"}
+        assert client.ask("after", chain="a-quick").text == "quick"
+        assert time.monotonic() - back < 30
+        assert len(lonely.calls("many", "question")) == 50
+        assert [len(client.show(job)["attempts"]) for job in jobs] == [1] * 50
+        assert {worker.status for worker in workers} == {"running"}
+        assert not any("Traceback" in worker.logs() for worker in workers)

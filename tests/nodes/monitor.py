@@ -12,10 +12,7 @@ from staffel_wire.scripts import source
 from tests.nodes.valkey import Valkey
 from worker.state.redis import SCRIPTS
 
-NAMED = {
-    hashlib.sha1(source(name, SCRIPTS).encode()).hexdigest(): name
-    for name in ("admit", "settle", "park", "feed", "beat")
-}
+NAMED = {hashlib.sha1(source(path.stem, SCRIPTS).encode()).hexdigest(): path.stem for path in SCRIPTS.glob("*.lua")}
 """The workers' scripts by the digest by which they are asked for."""
 
 

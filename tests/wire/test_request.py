@@ -16,8 +16,8 @@ from staffel_wire.request import NOT_YET, Request, parse
 
 PROMPT = {"prompt": "Why?"}
 FIELDS = (
-    "chain, deadline, images, label, local_only, max_output_tokens, messages, params, prompt, reasoning, "
-    "response_schema, seed, stop, system, temperature"
+    "chain, deadline, idempotency_key, images, label, local_only, max_output_tokens, messages, params, prompt, "
+    "reasoning, response_schema, seed, stop, system, temperature"
 )
 NO_NAME = "not a field of a message; there are content, role"
 SURROGATE = "holds a lone surrogate (half a character), which is no text; decode it first"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from staffel_wire.catalogue import Catalogue, Entry
+from staffel_wire.catalogue import Entry
 from staffel_wire.request import parse
-from staffel_wire.submit import arguments, tokens_in
+from staffel_wire.submit import fields, tokens_in
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -31,7 +31,9 @@ def test_what_goes_in_is_estimated_by_its_length(fields: dict[str, Any], tokens:
 
 
 def test_what_comes_out_is_what_the_caller_allows() -> None:
-    """Empty where the stage alone sets the limit; both stand right before the time, which is the last."""
-    entry, catalogue = Entry(("a",), "cloud", 30), Catalogue({})
-    assert arguments(parse({"prompt": "Why?"}), entry, catalogue, "")[-3:] == ["1", "", ""]
-    assert arguments(parse({"prompt": "Why?", "max_output_tokens": 50}), entry, catalogue, "")[-3:] == ["1", "50", ""]
+    """Empty where the stage alone sets the limit."""
+    entry = Entry(("a",), "cloud", 30)
+    for most, told in ((None, ""), (50, "50")):
+        given = {"prompt": "Why?"} if most is None else {"prompt": "Why?", "max_output_tokens": most}
+        found = fields(parse(given), entry)
+        assert (found["tokens_in"], found["tokens_out"]) == ("1", told)

@@ -65,7 +65,7 @@ def test_what_is_due_is_sent_on_whatever_the_others_are(mine: Valkey, caplog: py
     """One has no message and is forgotten, one cannot be sent: a line that holds nothing of it; the third is sent."""
     sent = []
 
-    def send(text: str) -> None:
+    def send(text: str, _: str | None) -> None:
         if text == "secret":
             raise ValueError(text)
         sent.append(text)
@@ -89,7 +89,7 @@ def test_a_message_that_takes_long_delays_no_beat(mine: Valkey) -> None:
     """The process would be taken for dead, and its jobs be given to others."""
     began, go_on = threading.Event(), threading.Event()
 
-    def send(_: str) -> None:
+    def send(_: str, __: str | None) -> None:
         began.set()
         go_on.wait(10)
 
@@ -114,7 +114,7 @@ def test_a_cancelled_job_is_told_to_stop(mine: Valkey) -> None:
     async def test() -> None:
         with mine.client as redis:
             redis.hset(keys.job("a"), "cancel", 1)
-            async with keeping(mine.url, lambda _: None, stops):
+            async with keeping(mine.url, lambda *_: None, stops):
                 await eventually_async(lambda: stops["a"].asked, "it is heard of")
 
     asyncio.run(test())
@@ -128,7 +128,7 @@ def test_an_outage_is_one_line_at_its_beginning_and_one_at_its_end(
     server = Valkey.started(tmp_path)
 
     async def test() -> None:
-        async with keeping(server.url, lambda _: None):
+        async with keeping(server.url, lambda *_: None):
             with server.client as redis:
                 await eventually_async(lambda: redis.get(keys.CATALOGUE), "it says what it can do")
             os.kill(server.running.pid, signal.SIGKILL)

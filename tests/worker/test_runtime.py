@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from staffel_wire.request import parse
+from worker.asked import as_request
 from worker.failover.request import Image
-from worker.runtime import as_request
 
 PNG = b"\x89PNG\r\n\x1a\n"
 WEBP = b"RIFF\x0a\x00\x00\x00WEBP"

@@ -48,6 +48,8 @@ class Reason(StrEnum):
     CAPABILITY = "capability"
     CANCELLED = "cancelled"
     CRASHED = "crashed"
+    DRAINED = "drained"
+    """Its worker was told to end, and its time to finish was over."""
 
 
 @dataclass(frozen=True, slots=True)

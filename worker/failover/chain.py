@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,10 +16,12 @@ from worker.failover.deadline import allowed
 from worker.failover.outcome import Judged, Pricing, judged
 from worker.failover.provider import Call, Provider
 from worker.failover.request import Request
-from worker.failover.state import Elsewhere, Lesson, Over, Parked, Permit, Settlement, State, Taken, Visit
+from worker.failover.state import Elsewhere, Follows, Lesson, Over, Parked, Permit, Settlement, State, Taken, Visit
 
-End = View | Elsewhere | Parked | Taken
-"""A job that ended, one that goes on elsewhere (handoff) or later, or one that this delivery has nothing to do with."""
+End = View | Over | Elsewhere | Parked | Follows | Taken
+"""A job that ended now or before, one that goes on elsewhere (handoff) or later, or one that this delivery has nothing
+to do with.
+"""
 
 Log = Callable[[str, Attempt], None]
 
@@ -28,7 +31,13 @@ class Stop:
 
     def __init__(self) -> None:
         self.asked = False
+        self.begun: Future[None] = Future()
+        """Done once the job is this walk's; any thread may wait for it."""
         self._call: asyncio.Task[Reply] | None = None
+
+    def begin(self) -> None:
+        if not self.begun.done():
+            self.begun.set_result(None)
 
     def ask(self) -> None:
         """Cancel; from the walk's own event loop only. Once: a second one would break into the call's clean-up."""
@@ -74,12 +83,13 @@ class Engine:
         dropped: set[tuple[str, str]] = set()
         while True:
             match await self.state.admit(visit):
-                case Over(view):
+                case Over(view, told=False):
                     return view
-                case Elsewhere() | Parked() | Taken() as other:
+                case Over() | Elsewhere() | Parked() | Follows() | Taken() as other:
                     return other
                 case Permit() as permit:
                     visit = permit.visit
+                    stop.begin()
             if permit.request is not None:
                 request = self.parse(permit.request)
             assert request is not None, "the first admit of a delivery brings the request"  # noqa: S101
@@ -92,9 +102,9 @@ class Engine:
             if settled.alarm:
                 self.alarm(visit.job, attempt)
             if settled.view is not None:
-                return settled.view
-            if settled.fenced:
-                return Taken(known=True)
+                return Over(settled.view, told=True) if settled.told else settled.view
+            if settled.fenced or settled.gone:
+                return Taken(known=not settled.gone)
 
     async def _attempt(self, permit: Permit, request: Request, stop: Stop) -> tuple[Attempt, Settlement]:
         stage = self.stages[permit.stage]

@@ -85,9 +85,10 @@ class Elsewhere:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """The job has ended, just now or before."""
+    """The job has ended, just now or before; `told`: its caller has heard of it, this is a second delivery."""
 
     view: View
+    told: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,15 @@ class Parked:
     view: View
 
 
-Admission = Permit | Elsewhere | Over | Taken | Parked
+@dataclass(frozen=True, slots=True)
+class Follows:
+    """The job waits, without a worker, for the end of another one that has the same idempotency key."""
+
+    leader: str
+    view: View
+
+
+Admission = Permit | Elsewhere | Over | Taken | Parked | Follows
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +171,16 @@ GOES_ON = Settlement()
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """`view` where the job has ended; `fenced` where another owner has followed and nothing was changed; `alarm`
-    where a loud fault is heard of for the first time.
+    """`view` where the job has ended (`told`: others have ended it, and its caller hears of it from them); `fenced`
+    where another owner has followed and nothing was changed, `gone` where there is no record any more; `alarm` where
+    a loud fault is heard of for the first time.
     """
 
     view: View | None = None
     fenced: bool = False
     alarm: bool = False
+    told: bool = False
+    gone: bool = False
 
 
 class State(Protocol):

@@ -38,14 +38,15 @@ def comes_back(error: BaseException) -> bool:
     return isinstance(error, _GONE) or str(error).partition(" ")[0] in _TAKES_NO_WRITES
 
 
-def connect(url: str) -> Redis:
-    """A pool of a few connections for one event loop; a call waits for one rather than opening hundreds.
+def connect(url: str, connections: int = _CONNECTIONS, timeout: float = 5.0) -> Redis:
+    """A pool of a few connections for one event loop; a step waits for one rather than opening hundreds, and `timeout`
+    (s) for its reply.
 
     Closing the client closes them.
     """
     pool = BlockingConnectionPool.from_url(
-        url, max_connections=_CONNECTIONS, timeout=10, decode_responses=True, socket_timeout=5,
-        socket_connect_timeout=_TIMEOUT_S, client_name="staffel-worker",
+        url, max_connections=connections, timeout=10, decode_responses=True, socket_timeout=timeout,
+        socket_connect_timeout=min(_TIMEOUT_S, timeout), client_name="staffel-worker",
     )  # fmt: skip
     return Redis.from_pool(pool)
 

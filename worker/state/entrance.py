@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 
 from redis import Redis
 
 from staffel_wire import keys
 from staffel_wire.catalogue import Catalogue, Entry, from_json
-from staffel_wire.errors import Unavailable
+from staffel_wire.ends import cancelling
+from staffel_wire.errors import Invalid, Unavailable
 from staffel_wire.request import Request
 from staffel_wire.scripts import source
-from staffel_wire.submit import arguments
+from staffel_wire.submit import submitting, taken_by_another
 from staffel_wire.url import shown_url, trouble
 from worker.state.connection import AWAY, connect_sync
 
@@ -20,10 +22,14 @@ Door = Callable[[object, int], Request]
 """A caller's fields and the greatest size -> the request, or `Invalid`."""
 
 
-def enter(url: str, door: Door, job: str, fields: object, expires: float | None) -> Entry:
+def enter(
+    url: str, door: Door, job: str, fields: object, expires: float | None,
+    *, signature: Callable[[str], str] = lambda _lane: "",
+) -> Entry:  # fmt: skip
     """Write the record of a new job; a job that is known already is left as it is.
 
-    `expires` (s) shortens the deadline. Raises `Invalid` where the request cannot be taken, `Unavailable` where
+    `expires` (s) shortens the deadline. `signature` says for a lane what sends the job again, as JSON, or '' where its
+    message is plain. Raises `Invalid` where the request cannot be taken, `Unavailable` where
     Redis or the workers are not there.
     """
     try:
@@ -33,12 +39,22 @@ def enter(url: str, door: Door, job: str, fields: object, expires: float | None)
         if expires is not None:
             request = request.model_copy(update={"deadline": min(expires, request.deadline or expires)})
         entry = catalogue.entry(request)
-        redis.register_script(source("submit"))(
-            keys=[keys.job(job), keys.attempts(job), entry.lane], args=arguments(request, entry, catalogue, message="")
-        )
+        others = {"celery": "1", **({"signature": text} if (text := signature(entry.lane)) else {})}
+        names, given = submitting(job, request, entry, catalogue, "", mode="follow", others=others)
+        state, which = redis.register_script(source("submit"))(keys=names, args=given)
     except AWAY as error:
         raise Unavailable(trouble(shown_url(url), error)) from None
+    if state == "other":
+        raise Invalid(taken_by_another(which))
     return entry
+
+
+def withdraw(url: str, job: str) -> None:
+    """End a job whose message could not be sent, since its caller is told so; nothing where Redis does not answer."""
+    with suppress(*AWAY, Unavailable):
+        redis = _redis(url)
+        names, given = cancelling(job, _catalogue(redis))
+        redis.register_script(source("cancel"))(keys=names, args=given)
 
 
 @cache

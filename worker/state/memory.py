@@ -8,10 +8,11 @@ from dataclasses import asdict, replace
 from types import MappingProxyType
 from typing import Any
 
+from config.file import General
 from config.stages import Chain, Stage, identity
 from staffel_wire.stages import MOST_OFF_MS, Action
 from worker.failover.answer import Status, View
-from worker.failover.attempt import Attempt, Reason
+from worker.failover.attempt import Attempt, Outcome, Reason
 from worker.failover.state import (
     GOES_ON,
     ON_ITS_WAY_S,
@@ -26,6 +27,7 @@ from worker.failover.state import (
     Taken,
     Visit,
 )
+from worker.state.memory_claims import Claims, poisoned
 from worker.state.memory_gates import ANYBODY, Class, Triple
 from worker.state.memory_jobs import Jobs, Record
 from worker.state.memory_limits import Holder, Limited, Taking, cost, end_of_day, on_its_way, unused
@@ -34,6 +36,8 @@ from worker.state.memory_stages import Stages
 from worker.state.memory_ways import Way, Ways
 from worker.state.rules import LONGEST_MS, MOST_THROTTLED, Prices
 
+GENERAL = General()
+
 
 class Memory:
     """`clock` gives epoch seconds; `workers` holds the owners that live."""
@@ -41,14 +45,16 @@ class Memory:
     def __init__(
         self, stages: Mapping[str, Stage], clock: Callable[[], float],
         chains: Mapping[str, Chain] = MappingProxyType({}), prices: Prices = lambda _stage: None,
+        general: General = GENERAL,
     ) -> None:  # fmt: skip
         self.stages, self.clock, self.chains, self.prices = stages, clock, chains, prices
         self.workers: set[str] = set()
-        self.jobs = Jobs(self._ms)
+        self.jobs = Jobs(self._ms, general)
         self.records, self.ledgers = self.jobs.records, self.jobs.ledgers
         self.health = Stages()
         self.limits = Limited(lambda owner: owner in self.workers)
         self.lines = Lines()
+        self.claims = Claims(self.jobs, self.limits, self.lines, self.workers)
 
     def submit(  # noqa: PLR0917 - a record's fields
         self, job: str, request: Mapping[str, Any], plan: tuple[str, ...], lane: str, deadline: float,
@@ -75,51 +81,35 @@ class Memory:
             return Taken(known=False)
         if self.jobs.ended(visit.job):
             self._leave(visit.job)
-            record.pop("signature", None)
-            return Over(self.view(visit.job))
-        first = visit.fence == 0
+            return Over(self.view(visit.job)) if self.claims.told_by(visit, record) else Taken(known=True)
+        first, deaths = visit.fence == 0, 0
         if first and (record["owner"], record["delivery"]) == (visit.owner, visit.delivery):
             visit = replace(visit, fence=record["fence"])
         if visit.fence == 0:
             if record["owner"] in self.workers:
                 return Taken(known=True)
-            visit = self._claim(visit, record)
+            deaths = self.claims.died(record)
+            visit = self.claims.claim(visit, record, self.stages)
         elif visit.fence != record["fence"]:
             return Taken(known=True)
         else:
-            self._take_back_lost_permit(visit, record)
+            self.claims.take_back_lost_permit(visit, record, self.stages, self.chains)
         if record["cancel"]:
             return self._over(visit.job, Status.CANCELLED)
         if self._ms() >= record["deadline_at"]:
             return self._over(visit.job, Status.EXPIRED)
+        if deaths >= self.jobs.general.max_deliveries:
+            return self._over(visit.job, Status.EXHAUSTED, why=poisoned(deaths))
         return self._next(visit, record, first=first)
 
-    def _claim(self, visit: Visit, record: Record) -> Visit:
-        record["fence"] += 1
-        self._own(visit, record)
-        self.jobs.settle_orphans(visit.job)
-        taking, record["permit"] = record["permit"], None
-        if taking is not None and taking.stage in self.stages:
-            self.limits.give_back(self.stages[taking.stage], taking)
-        return replace(visit, fence=record["fence"])
-
-    def _take_back_lost_permit(self, visit: Visit, record: Record) -> None:
-        """The reply to this owner's last admit was lost: nothing was called, and no message was sent."""
-        taking, record["permit"] = record["permit"], None
-        if taking is not None:
-            stage = self.stages[taking.stage]
-            self.limits.give_back(stage, taking)
-            back = (taking.requests, taking.tokens, taking.nano)
-            self.limits.refund(stage, taking, back, self.chains, self._ms())
-            del self.ledgers[visit.job][str(taking.n)]
-        if record["owner"] == "":
-            self._own(visit, record)
-
-    def _own(self, visit: Visit, record: Record) -> None:
-        if stage := record.get("parked_for"):
-            self.limits.probes.give_back(stage, on_its_way(visit.job))
-        self.jobs.claim(record, visit)
-        self.lines.leave(visit.job)
+    async def hand_back(self, job: str, owner: str) -> bool:
+        """Let a job that its owner has under way wait again; False where it was not this owner's any more."""
+        record = self.records.get(job)
+        if record is None or (record["status"], record["owner"]) != (Status.RUNNING, owner):
+            return False
+        self.claims.let_go(job, record, self.stages, Reason.DRAINED)
+        record |= {"status": "queued", "owner": "", "enqueued_at": self._ms()}
+        return True
 
     def _next(self, visit: Visit, record: Record, *, first: bool) -> Admission:
         ways = Ways(
@@ -163,7 +153,7 @@ class Memory:
         visit, record, limits, now = ways.visit, ways.record, way.stage.limits, self._ms()
         tokens, nano = ways.estimate(way.stage)
         record["permit"] = Taking(
-            n, way.stage.name, Holder(visit.owner, visit.job, visit.fence), generation, way.probe,
+            n, way.stage.name, way.place, Holder(visit.owner, visit.job, visit.fence), generation, way.probe,
             requests=cost(1, limits.requests_per_minute) if limits.requests_per_minute else 0,
             tokens=cost(tokens, limits.tokens_per_minute) if limits.tokens_per_minute else 0,
             nano=nano, day=end_of_day(now), chain=record["chain"],
@@ -176,15 +166,19 @@ class Memory:
         job, lesson = permit.visit.job, settlement.lesson
         record = self.records.get(job)
         if record is None or record["fence"] != permit.visit.fence:
-            return Settled(fenced=True)
-        self.jobs.write(job, attempt)
+            return Settled(fenced=record is not None, gone=record is None)
         taking: Taking | None = record["permit"]
+        if taking is not None or not self.jobs.ended(job):
+            self.jobs.write(job, self._as_told(job, attempt))
         if taking is None or taking.n != attempt.n:
             return Settled(self.view(job) if self.jobs.ended(job) else None)
         record["permit"] = None
         alarm, suspect = self._learn(taking, attempt.reason, lesson)
         if self.jobs.ended(job):
-            return Settled(self.view(job), alarm=alarm)
+            others = self.claims.is_being_told(record)
+            record |= {} if others else {"teller": taking.holder.owner, "telling_at": self._ms()}
+            return Settled(self.view(job), alarm=alarm, told=others)
+        record["owner"] = record["owner"] or taking.holder.owner
         end = None if suspect else settlement.end
         if not lesson.dropped:
             record["next"] = max(record["next"], permit.place + 1)
@@ -197,6 +191,13 @@ class Memory:
         if settlement.answer is not None:
             record["answer"] = json.dumps(asdict(settlement.answer))
         return Settled(self.jobs.finish(job, end), alarm=alarm)
+
+    def _as_told(self, job: str, attempt: Attempt) -> Attempt:
+        """Of a job that others have ended meanwhile it is told what the call cost, but its answer is nobody's."""
+        if not self.jobs.ended(job) or attempt.outcome is not Outcome.ANSWERED:
+            return attempt
+        late = self.records[job]["status"] == Status.EXPIRED
+        return replace(attempt, outcome=Outcome.UNKNOWN, reason=Reason.DEADLINE if late else Reason.CRASHED)
 
     def _may_come_back(self, taking: Taking, record: Record) -> bool:
         """Whether a stage that has throttled a job is tried again by it: closed for now, and not again and again."""
@@ -229,11 +230,11 @@ class Memory:
         for stage in self.records[job]["plan"]:
             self.limits.probes.give_back(stage, on_its_way(job))
 
-    def _over(self, job: str, status: Status, retry_at: int | None = None) -> Over:
+    def _over(self, job: str, status: Status, retry_at: int | None = None, why: str | None = None) -> Over:
         self._leave(job)
         if retry_at is not None:
             self.records[job]["retry_at"] = retry_at
-        return Over(self.jobs.finish(job, status))
+        return Over(self.jobs.finish(job, status, why))
 
     async def park(self, job: str, signature: str) -> bool:
         """Put a job that was told to wait into its stage's line; False where it has ended."""

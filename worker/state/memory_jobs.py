@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from config.file import General
 from config.stages import Stage
 from staffel_wire import record as shown
 from worker.failover.answer import ENDED, Status, View
@@ -18,14 +19,17 @@ from worker.failover.state import UNFIT, Parked, Visit
 WAITS = frozenset({Status.QUEUED, Status.PARKED})
 """No worker has such a job: its message is in a queue, or its signature in its record."""
 
+DEAD = frozenset({Status.EXHAUSTED, Status.EXPIRED})
+"""Whose requests are kept, as dead letters."""
+
 Record = dict[str, Any]
 
 
 class Jobs:
     """`now` gives the milliseconds of the server."""
 
-    def __init__(self, now: Callable[[], int]) -> None:
-        self.now = now
+    def __init__(self, now: Callable[[], int], general: General) -> None:
+        self.now, self.general = now, general
         self.records: dict[str, Record] = {}
         self.ledgers: dict[str, dict[str, str]] = {}
 
@@ -37,7 +41,7 @@ class Jobs:
             "local_only": bool(request.get("local_only")), "images": bool(request.get("images")),
             "submitted_at": now, "enqueued_at": now, "queued_ms": 0,
             "deadline_at": now + round(deadline * 1000), "next": 0, "again": [], "throttled": {}, "fence": 0,
-            "owner": "", "delivery": "", "cancel": False, "permit": None,
+            "owner": "", "delivery": "", "cancel": False, "permit": None, "deaths": 0,
         }  # fmt: skip
         self.ledgers[job] = {}
 
@@ -46,7 +50,7 @@ class Jobs:
         if record["owner"] == "":
             record["queued_ms"] += self.now() - record["enqueued_at"]
         record |= {"owner": visit.owner, "delivery": visit.delivery, "status": "running", "lane": visit.lane}
-        for name in ("parked_for", "retry_at", "signature"):
+        for name in ("parked_for", "retry_at"):
             record.pop(name, None)
 
     def hand_over(self, record: Record, lane: str) -> None:
@@ -72,22 +76,35 @@ class Jobs:
     def write(self, job: str, row: Attempt) -> None:
         self.ledgers[job][str(row.n)] = json.dumps(row.as_record())
 
-    def settle_orphans(self, job: str) -> None:
-        """A call that was under way when its worker died is told as unknown: nobody saw what came of it."""
+    def pass_unknown(self, record: Record, place: int) -> None:
+        """The stage whose call nobody saw the end of is not asked again."""
+        record["next"] = max(record["next"], place + 1)
+        record["again"] = [one for one in record["again"] if one != place]
+
+    def settle_orphans(self, job: str, reason: Reason = Reason.CRASHED) -> None:
+        """A call that was under way when its worker died, or was told to end, is told as unknown."""
         for n, row in self.ledgers[job].items():
             if (found := json.loads(row))["outcome"] == Outcome.STARTED:
-                found |= {"outcome": Outcome.UNKNOWN, "reason": Reason.CRASHED}
+                found |= {"outcome": Outcome.UNKNOWN, "reason": reason}
                 self.ledgers[job][n] = json.dumps(found)
 
-    def finish(self, job: str, status: Status) -> View:
+    def finish(self, job: str, status: Status, why: str | None = None) -> View:
         record, waited = self.records[job], Status(self.records[job]["status"])
         if waited in WAITS:
             record["queued_ms"] += self.now() - record["enqueued_at"]
         self.settle_orphans(job)
         if status is Status.EXHAUSTED and self._fits_nowhere(job):
             status = Status.REFUSED
-        record |= {"status": str(status), "ended_at": self.now(), "owner": "", "again": []}
-        gone = ["request", "parked_for"]
+        record |= {
+            "status": str(status),
+            "ended_at": self.now(),
+            "telling_at": self.now(),
+            "teller": record["owner"],
+            "owner": "",
+            "again": [],
+        }
+        record |= {"why": why} if why else {}
+        gone = ["parked_for"] + ["request"] * (not self.general.dead_ttl or status not in DEAD)
         # The signature of a parked job is still to be sent: by it Celery hears of the end.
         gone += ["signature"] * (waited is not Status.PARKED) + ["retry_at"] * (status is not Status.EXHAUSTED)
         for name in gone:

@@ -95,6 +95,7 @@ class Taking:
 
     n: int
     stage: str
+    place: int
     holder: Holder
     generation: int
     probe: bool

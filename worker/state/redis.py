@@ -24,6 +24,7 @@ from worker.failover.state import (
     GOES_ON,
     Admission,
     Elsewhere,
+    Follows,
     Lesson,
     Over,
     Parked,
@@ -33,41 +34,50 @@ from worker.failover.state import (
     Taken,
     Visit,
 )
+from worker.state.open_jobs import OpenJobs
 from worker.state.rules import Prices, Rules, nano_usd
 
 SCRIPTS = Path(__file__).parent / "lua"
+_HAVE_A_MESSAGE = frozenset({Status.QUEUED, Status.RUNNING})
 
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """What a process learns with its heartbeat: its jobs that were cancelled, and whether it `feeds`: sends parked
-    jobs on for all workers.
+    """What a process learns with its heartbeat: its jobs that were cancelled, whether it `keeps` house for all workers,
+    and whether there are parked jobs for it to send on.
     """
 
     cancelled: Sequence[str]
+    keeps: bool
     feeds: bool
 
 
 class RedisState:
-    """One admit, one settle, one round trip each; `now_ms` is for tests only."""
+    """One admit, one settle, one round trip each; `now_ms` is for tests only.
+
+    `pulse` is a connection for the heartbeat alone: behind a hundred steps on a slow line, it would come too late.
+    """
 
     def __init__(
         self, redis: Redis, stages: Mapping[str, Stage], general: General,
-        chains: Mapping[str, Chain] = MappingProxyType({}), prices: Prices = lambda _stage: None,
+        chains: Mapping[str, Chain] = MappingProxyType({}), prices: Prices = lambda _stage: None, *,
+        pulse: Redis | None = None,
     ) -> None:  # fmt: skip
         self._redis, self._stages = redis, stages
         self._rules = Rules(stages, chains, general, prices)
         self._admit = redis.register_script(source("admit", SCRIPTS))
         self._settle = redis.register_script(source("settle", SCRIPTS))
+        self._hand_back = redis.register_script(source("hand_back", SCRIPTS))
         self._park = redis.register_script(source("park", SCRIPTS))
         self._feed = redis.register_script(source("feed", SCRIPTS))
         self._forget = redis.register_script(source("forget", SCRIPTS))
-        self._beat = redis.register_script(source("beat", SCRIPTS))
+        self._beat = (pulse or redis).register_script(source("beat", SCRIPTS))
         self._switch = redis.register_script(source("switch"))
+        self.open = OpenJobs(redis, general, keys.housekeeper(self._rules.digest))
 
     async def prepare(self) -> None:
         """Let Redis know our scripts and rules before the first job asks for them."""
-        for script in (self._admit, self._settle, self._park, self._feed):
+        for script in (self._admit, self._settle, self._park, self._feed, self._hand_back):
             await self._redis.script_load(script.script)
         await self._write_rules()
 
@@ -97,13 +107,31 @@ class RedisState:
                 )  # fmt: skip
             case ["elsewhere", lane, name, seen, now]:
                 return Elsewhere(lane, name, _view(visit.job, seen, now))
-            case ["over", seen, now]:
-                return Over(_view(visit.job, seen, now))
+            case ["over", seen, now, told]:
+                return Over(_view(visit.job, seen, now), told=bool(told))
+            case ["follows", leader]:
+                return await self._follow(visit, leader, now_ms)
             case ["parked", name, lane, reason, until, seen, now]:
                 return Parked(name, lane, Reason(reason), until / 1000, _view(visit.job, seen, now))
             case [word]:
                 return Taken(known=word != "unknown")
         raise AssertionError("admit.lua says something else")
+
+    async def _follow(self, visit: Visit, leader: str, now_ms: int | None) -> Admission:
+        match await self.open.follow(visit.job, leader, now_ms):
+            case ["waits", seen, now]:
+                return Follows(leader, _view(visit.job, seen, now))
+            case ["over", seen, now, told]:
+                return Over(_view(visit.job, seen, now), told=bool(told))
+        return await self.admit(visit, now_ms)
+
+    async def hand_back(self, job: str, owner: str, now_ms: int | None = None, *, died: bool = False) -> bool:
+        """Let a job that this process has under way wait in its queue again, since the process ends, or since the job
+        has broken its walk (`died`), which counts as a death of its worker.
+
+        False: it was not this owner's any more.
+        """
+        return bool(await self._ask(self._hand_back, job, [owner, _given(now_ms), int(died)]))
 
     async def settle(
         self, permit: Permit, attempt: Attempt, settlement: Settlement = GOES_ON, now_ms: int | None = None
@@ -116,8 +144,10 @@ class RedisState:
             json.dumps(_lesson(settlement.lesson)), _given(now_ms),
         ]  # fmt: skip
         match await self._ask(self._settle, job, given):
-            case ["over", seen, now, alarm]:
-                return Settled(_view(job, seen, now), alarm=bool(alarm))
+            case ["over", seen, now, alarm, told]:
+                return Settled(_view(job, seen, now), alarm=bool(alarm), told=bool(told))
+            case ["gone"]:
+                return Settled(gone=True)
             case ["ok", alarm]:
                 return Settled(alarm=bool(alarm))
         return Settled(fenced=True)
@@ -130,15 +160,21 @@ class RedisState:
         return bool(await self._ask(self._park, job, [job, signature, _given(now_ms)]))
 
     async def feed(self, now_ms: int | None = None) -> list[str]:
-        """The parked jobs that are to be sent on now; each is told again after a while if nobody claims it."""
-        return list(await self._ask(self._feed, "", [_given(now_ms)]))
+        """The parked jobs that are to be sent on now; each is told again after a while if nobody claims it, and its
+        message is nowhere.
+        """
+        sent, doubtful = await self._ask(self._feed, "", [_given(now_ms)]) or ([], [])
+        if not doubtful:
+            return list(sent)
+        known = await self.open.whereabouts({stage.lane for stage in self._stages.values()}, now_ms)
+        return [*sent, *(job for job in doubtful if job not in known)]
 
     async def signatures(self, jobs: Sequence[str]) -> list[str | None]:
-        """What sends these jobs on, None where a record is gone."""
+        """What sends these jobs on, None where a record is gone or a worker has the job."""
         reading = self._redis.pipeline(transaction=False)
         for job in jobs:
-            reading.hget(keys.job(job), "signature")
-        return list(await reading.execute())
+            reading.hmget(keys.job(job), "status", "signature")
+        return [None if status in _HAVE_A_MESSAGE else signature for status, signature in await reading.execute()]
 
     async def forget(self, job: str) -> None:
         """Take a job out of all lines that has no message to be sent on."""
@@ -153,15 +189,11 @@ class RedisState:
         await self._switch(keys=names, args=given)
         return True
 
-    async def beat(
-        self, member: str, jobs: Sequence[str], now_ms: int | None = None, *, was_away: bool = False
-    ) -> Beat:
-        """Say that this process lives; `was_away`: it could not for a while, and nor could the others."""
+    async def beat(self, member: str, jobs: Sequence[str], now_ms: int | None = None) -> Beat:
+        """Say that this process lives; where nobody could for a while, nobody is dead for that."""
         names = [keys.WORKERS, keys.housekeeper(self._rules.digest), keys.PARKED, *map(keys.job, jobs)]
-        feeds, places = await self._beat(
-            keys=names, args=[member, keys.WORKER_DEAD_AFTER_MS, int(was_away), _given(now_ms)]
-        )
-        return Beat([jobs[place] for place in places], bool(feeds))
+        keeps, feeds, places = await self._beat(keys=names, args=[member, keys.WORKER_DEAD_AFTER_MS, _given(now_ms)])
+        return Beat([jobs[place] for place in places], bool(keeps), bool(feeds))
 
     async def leave(self, member: str) -> None:
         """Say that this process has ended."""

@@ -13,6 +13,7 @@ from config.limits import Breaker
 from config.stages import Chain, Stage, identity
 from staffel_wire import keys
 from staffel_wire.stages import DAY_MS, KEPT_MS, PARTS
+from staffel_wire.submit import LOOKS_MS
 from worker.failover.attempt import Reason
 from worker.failover.state import (
     BACK_OFF_S,
@@ -29,8 +30,8 @@ from worker.failover.state import (
 Prices = Callable[[Stage], tuple[float, float] | None]
 """USD per 1M tokens, input and output, of a stage; None where they are not known."""
 
-_FIRST = 5
-"""KEYS of Lua count from 1, and four come before those of the stages."""
+_FIRST = 7
+"""KEYS of Lua count from 1, and six come before those of the stages."""
 
 SENT_AGAIN_MS = 45_000
 """A parked job that was sent on and that no worker has claimed since is sent again after this, if its lane's queue is
@@ -75,7 +76,7 @@ class Rules:
         self.fields: Mapping[str, str] = fields
         self.digest = hashlib.blake2b(_dump(fields).encode(), digest_size=8).hexdigest()
         self.key = keys.rules(self.digest)
-        self.keys = (keys.WORKERS, keys.GATES, self.key, keys.PARKED, *self._places)
+        self.keys = (keys.WORKERS, keys.GATES, self.key, keys.PARKED, keys.OPEN, keys.DEAD, *self._places)
         """KEYS of every script but those of a job, which come last."""
 
     def _place(self, key: str) -> int:
@@ -95,6 +96,8 @@ class Rules:
             "most": most, "rpm": rpm, "tpm": tpm,
             "mates": [mate.name for mate in stages.values() if mate is stage or (group and mate.limit_group == group)],
         }  # fmt: skip
+        if stage.on_unknown == "skip":
+            found["skips_unknown"] = True
         if stage.usd_per_day is not None:
             found["budget"] = nano_usd(stage.usd_per_day)
         if rpm is not None or tpm is not None:
@@ -114,12 +117,13 @@ class Rules:
                 for name, chain in chains.items() if chain.usd_per_day is not None
             },
             "dead_after": keys.WORKER_DEAD_AFTER_MS, "answer_ttl": general.answer_ttl,
-            "ledger_ttl": general.ledger_ttl, "unfit": sorted(UNFIT), "refusals": REFUSALS,
+            "ledger_ttl": general.ledger_ttl, "dead_ttl": general.dead_ttl,
+            "max_deliveries": general.max_deliveries, "unfit": sorted(UNFIT), "refusals": REFUSALS,
             "most_dropped": MOST_DROPPED, "loud_ms": _ms(LOUD_S), "believed_ms": _ms(REMEMBERED_S),
             "back_off_ms": _ms(BACK_OFF_S), "most_back_off_ms": _ms(MOST_BACK_OFF_S),
             "probe_after_ms": _ms(PROBE_AFTER_S), "on_its_way_ms": _ms(ON_ITS_WAY_S), "day_ms": DAY_MS,
             "kept_ms": KEPT_MS, "sent_again_ms": SENT_AGAIN_MS,
-            "looks_again_ms": LOOKS_AGAIN_MS, "later_ms": LATER_MS, "longest_ms": LONGEST_MS,
+            "looks_again_ms": LOOKS_AGAIN_MS, "looks_ms": LOOKS_MS, "later_ms": LATER_MS, "longest_ms": LONGEST_MS,
             "most_throttled": MOST_THROTTLED,
             "parts": PARTS, "shared": dict.fromkeys(SHARED, True),
             "most_sent": MOST_SENT, "most_unlimited": MOST_UNLIMITED,

@@ -12,12 +12,15 @@ from worker.failover.state import Taken
 
 
 def test_a_redelivery_of_an_ended_job_returns_what_it_came_to() -> None:
-    """And calls nobody: the first delivery was answered and then not acknowledged."""
+    """And calls nobody: the first delivery was answered and then its worker died. A living one tells it itself."""
 
     async def twice() -> tuple[Walked, Walked]:
         bench = Bench([stage("a", "status:500"), stage("b")])
         bench.submit()
-        return await bench.walk(), await bench.walk(owner="w2")
+        first = await bench.walk()
+        assert (await bench.walk(owner="w2")).end == Taken(known=True)
+        bench.memory.workers.discard("w1")
+        return first, await bench.walk(owner="w2")
 
     first, again = run(twice())
     assert again.calls == again.logged == []

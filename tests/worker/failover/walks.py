@@ -15,7 +15,7 @@ from worker.failover.chain import End, Engine, Stop
 from worker.failover.clocks import Sink
 from worker.failover.provider import Call, Provider
 from worker.failover.request import Request
-from worker.failover.state import Visit
+from worker.failover.state import Over, Visit
 from worker.prices import cost
 from worker.providers.scripted import Scripted
 from worker.state.memory import Memory
@@ -42,6 +42,8 @@ class Walked:
 
     @property
     def view(self) -> View:
+        if isinstance(self.end, Over):
+            return self.end.view
         assert isinstance(self.end, View), self.end
         return self.end
 

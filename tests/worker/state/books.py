@@ -12,11 +12,12 @@ from config.file import General
 from config.stages import Stage
 from staffel_wire import keys
 from staffel_wire.catalogue import Catalogue, Entry
+from staffel_wire.ends import cancelling, polling
 from staffel_wire.record import as_object, pairs
 from staffel_wire.request import Request
 from staffel_wire.scripts import source
 from staffel_wire.stages import Action
-from staffel_wire.submit import arguments
+from staffel_wire.submit import Mode, submitting
 from tests.worker.state.stages import CHAINS, price
 from tests.worker.state.stages import STAGES as STAGES  # noqa: PLC0414 - tests take it from here too
 from worker.failover.answer import Answer, Status, View
@@ -28,7 +29,8 @@ from worker.state.redis import RedisState
 from worker.state.rules import Prices
 
 EPOCH = 1_700_000_000.0
-GENERAL = General(answer_ttl=100, ledger_ttl=1000)
+GENERAL = General(answer_ttl=100, ledger_ttl=1000, dead_ttl=0)
+KEPT = Catalogue({}, answer_ttl=GENERAL.answer_ttl, ledger_ttl=GENERAL.ledger_ttl, dead_ttl=GENERAL.dead_ttl)
 T = TypeVar("T")
 
 PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABh6FO1AAAAABJRU5ErkJggg=="
@@ -70,6 +72,9 @@ class Book(ABC):
         return self.settled(permit, attempt, Settlement(end, answer, lesson=lesson)).view
 
     @abstractmethod
+    def hand_back(self, owner: str, job: str = "j") -> bool: ...
+
+    @abstractmethod
     def park(self, job: str = "j", signature: str = "the message") -> bool: ...
 
     @abstractmethod
@@ -79,7 +84,8 @@ class Book(ABC):
     def switch(self, stage: str, action: Action, for_s: float | None = None) -> bool: ...
 
     @abstractmethod
-    def signature(self, job: str = "j") -> str | None: ...
+    def signature(self, job: str = "j") -> str | None:
+        """What sends it on where no worker has it."""
 
     @abstractmethod
     def settled(self, permit: Permit, attempt: Attempt, settlement: Settlement) -> Settled: ...
@@ -107,7 +113,7 @@ class Book(ABC):
 class MemoryBook(Book):
     def __init__(self, stages: Mapping[str, Stage] = STAGES, prices: Prices = price) -> None:
         self.stages = stages
-        self.state = Memory(stages, lambda: self.now, CHAINS, prices)
+        self.state = Memory(stages, lambda: self.now, CHAINS, prices, GENERAL)
         self.as_protocol: State = self.state
 
     def submit(
@@ -124,6 +130,9 @@ class MemoryBook(Book):
     def settled(self, permit: Permit, attempt: Attempt, settlement: Settlement) -> Settled:
         return asyncio.run(self.state.settle(permit, attempt, settlement))
 
+    def hand_back(self, owner: str, job: str = "j") -> bool:
+        return asyncio.run(self.state.hand_back(job, owner))
+
     def park(self, job: str = "j", signature: str = "the message") -> bool:
         return asyncio.run(self.state.park(job, signature))
 
@@ -134,7 +143,8 @@ class MemoryBook(Book):
         return asyncio.run(self.state.switch(stage, action, for_s))
 
     def signature(self, job: str = "j") -> str | None:
-        return self.state.records[job].get("signature")
+        record = self.state.records[job]
+        return None if record["status"] in {"queued", "running"} else record.get("signature")
 
     def change(self, stage: Stage) -> None:
         self.state.stages = {**self.stages, stage.name: stage}
@@ -197,16 +207,18 @@ class RedisBook(Book):
 
     def submitted(self, *plan: str, job: str = "j", lane: str = "cloud", deadline: float = 90, local_only: bool = False,
                   again: bool = False, message: str = "", label: str | None = None, images: bool = False,
-                  chain: str = "default", tokens: tuple[int, int | None] = (0, None)) -> list[str]:  # fmt: skip
+                  chain: str = "default", tokens: tuple[int, int | None] = (0, None), key: str | None = None,
+                  mode: Mode = "join", **others: str) -> list[str]:  # fmt: skip
         pictures = [PICTURE] if images else []
-        request = Request(prompt="Why?", local_only=local_only, label=label, images=pictures, chain=chain)
-        catalogue = Catalogue({}, answer_ttl=GENERAL.answer_ttl, ledger_ttl=GENERAL.ledger_ttl)
-        given = arguments(request, Entry(plan, lane, deadline), catalogue, message, again=again)
-        estimate, *rest = given[-3:]
-        assert (int(estimate) > 0, rest) == (True, ["", ""])
-        most = "" if tokens[1] is None else tokens[1]
-        names = [keys.job(job), keys.attempts(job), lane]
-        return list(self.script("submit", names, [*given[:-3], tokens[0], most, self.ms]))
+        request = Request(
+            prompt="Why?", local_only=local_only, label=label, images=pictures, chain=chain, idempotency_key=key
+        )
+        estimate = {"tokens_in": str(tokens[0]), "tokens_out": "" if tokens[1] is None else str(tokens[1])}
+        names, given = submitting(
+            job, request, Entry(plan, lane, deadline), KEPT, message, again=again, others=estimate | others,
+            now_ms=self.ms, mode=mode,
+        )  # fmt: skip
+        return list(self.script("submit", names, given))
 
     def admit(self, visit: Visit) -> Admission:
         self._beat_all()
@@ -215,6 +227,9 @@ class RedisBook(Book):
     def settled(self, permit: Permit, attempt: Attempt, settlement: Settlement) -> Settled:
         self._beat_all()
         return self.run(self.state.settle(permit, attempt, settlement, self.ms))
+
+    def hand_back(self, owner: str, job: str = "j") -> bool:
+        return self.run(self.state.hand_back(job, owner, self.ms))
 
     def park(self, job: str = "j", signature: str = "the message") -> bool:
         return self.run(self.state.park(job, signature, self.ms))
@@ -238,15 +253,11 @@ class RedisBook(Book):
 
     def cancelled(self, job: str = "j", *, running: bool = True) -> str:
         self._beat_all()
-        given = [keys.WORKER_DEAD_AFTER_MS, GENERAL.answer_ttl, GENERAL.ledger_ttl, self.ms, int(running)]
-        names = [keys.job(job), keys.attempts(job), keys.WORKERS, keys.PARKED]
-        return str(self.script("cancel", names, given))
+        return str(self.script("cancel", *cancelling(job, GENERAL, running=running, now_ms=self.ms)))
 
     def polled(self, *jobs: str) -> tuple[list[str], list[str]]:
         self._beat_all()
-        names = [name for job in jobs for name in (keys.job(job), keys.attempts(job))]
-        given = [keys.WORKER_DEAD_AFTER_MS, GENERAL.answer_ttl, GENERAL.ledger_ttl, self.ms]
-        lanes, found = self.script("poll", [keys.WORKERS, *names], given)
+        lanes, found = self.script("poll", *polling(jobs, GENERAL, self.ms))
         return list(lanes), list(found)
 
     def born(self, owner: str) -> None:
@@ -256,7 +267,7 @@ class RedisBook(Book):
     def dies(self, owner: str) -> None:
         """Its last heartbeat is too old by now."""
         del self._beats[owner]
-        self.run(self.state.beat(owner, [], self.ms - keys.WORKER_DEAD_AFTER_MS))
+        self.run(self.redis.zadd(keys.WORKERS, {owner: self.ms - keys.WORKER_DEAD_AFTER_MS}))
 
     def _beat_all(self) -> None:
         for owner in self._beats:

@@ -11,6 +11,7 @@ STAGES = {
         Stage("a", "scripted", model="m-a"),
         Stage("b", "scripted", model="m-b"),
         Stage("home", "scripted", model="m-home", local=True, reserve=10),
+        Stage("once", "scripted", model="m-once", on_unknown="skip", limits=Limits(max_in_flight=1)),
         Stage("kept", "scripted", model="m-kept", reserve=20),
         Stage("lane", "scripted", model="m-lane", lane="ollama", local=True),
         Stage("blind", "scripted", model="m-blind", takes=Takes(images=False)),

@@ -53,15 +53,43 @@ def test_a_job_that_is_asked_anew_is_not_ended_by_its_former_life(redis_book: Re
     assert permit(redis_book.admit(TWO)).n == 1
 
 
-def test_nobody_is_dead_for_what_was_not_heard_while_redis_was_away(redis_book: RedisBook) -> None:
-    """The first worker to be heard again took the jobs of all others."""
-    for owner in (ONE.owner, TWO.owner):
-        redis_book.run(redis_book.state.beat(owner, [], redis_book.ms))
+def beats(book: RedisBook, *owners: str) -> None:
+    for owner in owners:
+        book.run(book.state.beat(owner, [], book.ms))
+
+
+def test_nobody_is_dead_for_what_was_not_heard_while_nobody_could_be(redis_book: RedisBook) -> None:
+    """Redis was away, or the machine asleep: the first worker to be heard again took the jobs of all others."""
+    beats(redis_book, ONE.owner, TWO.owner)
     redis_book.submit("a")
     permit(redis_book.run(redis_book.state.admit(ONE, redis_book.ms)))
     redis_book.tick(30)
-    redis_book.run(redis_book.state.beat(TWO.owner, [], redis_book.ms, was_away=True))
+    beats(redis_book, TWO.owner)
     assert redis_book.run(redis_book.state.admit(TWO, redis_book.ms)) == Taken(known=True)
+
+
+def test_who_alone_was_away_makes_nobody_live(redis_book: RedisBook) -> None:
+    """Its own line to Redis was cut: each time, it gave the dead their time anew."""
+    beats(redis_book, ONE.owner, TWO.owner)
+    redis_book.submit("a")
+    permit(redis_book.run(redis_book.state.admit(ONE, redis_book.ms)))
+    redis_book.tick(8)
+    beats(redis_book, "cloud/three/3")
+    redis_book.tick(8)
+    beats(redis_book, TWO.owner)
+    assert permit(redis_book.run(redis_book.state.admit(TWO, redis_book.ms))).stage == "a"
+
+
+def test_who_was_dead_before_stays_dead(redis_book: RedisBook) -> None:
+    """Redis came and went several times, and nobody's job went on."""
+    beats(redis_book, ONE.owner)
+    redis_book.submit("a")
+    permit(redis_book.run(redis_book.state.admit(ONE, redis_book.ms)))
+    redis_book.tick(5)
+    beats(redis_book, TWO.owner)
+    redis_book.tick(7)
+    beats(redis_book, TWO.owner)
+    assert permit(redis_book.run(redis_book.state.admit(TWO, redis_book.ms))).stage == "a"
 
 
 def test_a_worker_of_the_future_is_dead(redis_book: RedisBook) -> None:

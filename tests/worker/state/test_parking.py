@@ -240,7 +240,7 @@ def test_a_job_is_parked_once_it_was_told_so(book: Book) -> None:
     book.tick(5)
     going_on = permit(book.admit(visit("j", "two")))
     assert book.park("j")
-    assert (book.signature("j"), book.feed()) == (None, [])
+    assert (book.signature("j"), book.feed()) == (None, []), "a worker has it"
     answers(book, going_on)
     assert not book.park("j"), "it has ended, and whoever waits for it is to hear of that"
 

@@ -144,7 +144,8 @@ def test_a_poll_gives_a_living_worker_time_to_end_its_job_itself(redis_book: Red
     view = redis_book.settle(first, answered(first), Status.ANSWERED, ANSWER)
     assert view is not None
     assert (view.status, view.shown["text"]) == (Status.EXPIRED, None)
-    assert told(redis_book) == [(1, "a", "answered", None)], "the ledger says what came of the call all the same"
+    assert told(redis_book) == [(1, "a", "unknown", "deadline")]
+    assert view.shown["cost_usd"] == 0.000123, "the ledger says what the call cost all the same"
 
 
 def test_a_poll_says_which_lanes_are_served(redis_book: RedisBook) -> None:
@@ -182,9 +183,9 @@ def test_a_cancel_of_a_running_job_is_its_workers_to_carry_out(redis_book: Redis
     redis_book.submit("a", "b")
     redis_book.born(ONE.owner)
     redis_book.admit(ONE)
-    assert redis_book.run(redis_book.state.beat(ONE.owner, ["j"], redis_book.ms)) == Beat([], feeds=False)
+    assert redis_book.run(redis_book.state.beat(ONE.owner, ["j"], redis_book.ms)) == Beat([], keeps=True, feeds=False)
     assert redis_book.cancelled(running=False) == "running", "Celery's plain revoke leaves it alone"
-    assert redis_book.run(redis_book.state.beat(ONE.owner, ["j"], redis_book.ms)) == Beat([], feeds=False)
+    assert redis_book.run(redis_book.state.beat(ONE.owner, ["j"], redis_book.ms)) == Beat([], keeps=True, feeds=False)
     assert redis_book.cancelled() == redis_book.cancelled() == "cancelling"
     assert redis_book.run(redis_book.state.beat(ONE.owner, ["k", "j"], redis_book.ms)).cancelled == ["j"]
 

@@ -13,13 +13,14 @@ local function leave(plan)
 end
 
 local record = fields(job, 'status', 'owner', 'fence', 'plan', 'next', 'deadline_at', 'local_only', 'images', 'cancel',
-  'enqueued_at', 'queued_ms', 'delivery', 'again', 'permit', 'chain', 'tokens_in', 'tokens_out', 'parked_for')
+  'enqueued_at', 'queued_ms', 'delivery', 'again', 'permit', 'chain', 'tokens_in', 'tokens_out', 'parked_for', 'follows',
+  'deaths', 'told', 'teller', 'ended_at', 'celery', 'telling_at')
 
-local function over(status, retry_at)
+local function over(status, retry_at, why)
   leave(record.plan)
   if retry_at then redis.call('HSET', job, 'retry_at', retry_at) end
-  finish(job, attempts, status, now, ALL.answer_ttl, ALL.ledger_ttl, ALL.unfit)
-  return {'over', view(job, attempts), now}
+  finish(job, attempts, status, now, ENDS, ALL.unfit, why)
+  return {'over', view(job, attempts), now, 0}
 end
 
 -- The reply to this owner's last admit was lost, and nothing was called: the row of that call is written anew.
@@ -38,8 +39,17 @@ if not record.status then
 end
 if ENDED[record.status] then
   leave(record.plan)
-  redis.call('HDEL', job, 'signature')
-  return {'over', view(job, attempts), now}
+  if record.told ~= '1' then
+    local mine = record.teller == owner and record.delivery == delivery -- the reply was lost
+    if not mine and is_being_told(workers, record, now, ALL.dead_after) then return {'taken'} end
+    redis.call('HSET', job, 'teller', owner, 'telling_at', now, 'delivery', delivery)
+  end
+  if record.celery ~= '1' then redis.call('HDEL', job, 'signature') end
+  return {'over', view(job, attempts), now, tonumber(record.told or 0)}
+end
+-- It shares the end of another job: that one's record is not among the keys.
+if record.follows and not record.cancel and tonumber(record.deadline_at) > now then
+  return {'follows', record.follows}
 end
 
 -- The job is this owner's from now on.
@@ -50,19 +60,23 @@ local function claim()
   redis.call('HSET', job, 'owner', owner, 'status', 'running', 'lane', lane, 'delivery', delivery)
   local s = record.parked_for and stage_of(record.parked_for)
   if s then give_back(KEYS[s.probe], kept_for(id)) end
-  redis.call('HDEL', job, 'parked_for', 'retry_at', 'signature')
+  redis.call('HDEL', job, 'parked_for', 'retry_at')
+  redis.call('ZADD', open, 'NX', now + ALL.looks_ms, id) -- all workers may have been away for days
+  keep(open, ALL.day_ms)
   leave_lines(id)
 end
 
 local permit = record.permit and cjson.decode(record.permit)
-local first = fence == '0'
+local first, deaths = fence == '0', 0
 if first and record.owner == owner and record.delivery == delivery then fence = record.fence end
 if fence == '0' then
   if alive(workers, record.owner, now, ALL.dead_after) then return {'taken'} end
+  if record.owner ~= '' and record.permit then deaths = died(job) end
   fence = tostring(redis.call('HINCRBY', job, 'fence', 1))
   claim()
   settle_orphans(attempts, now)
   if permit then
+    record.next, record.again = passed_unknown(permit, record)
     give_back_leases(permit)
     redis.call('HDEL', job, 'permit')
   end
@@ -76,6 +90,7 @@ end
 if record.cancel then return over('cancelled') end
 local left = tonumber(record.deadline_at) - now
 if left <= 0 then return over('expired') end
+if deaths >= ALL.max_deliveries then return over('exhausted', nil, poisoned(deaths)) end
 
 local plan, again = cjson.decode(record.plan), cjson.decode(record.again or '[]')
 local kept, later = {}, 0
@@ -150,7 +165,7 @@ end
 local function taken(s, place, n, due)
   local tokens, nano = estimate(s)
   local found = renewed(s)
-  local taking = {n = n, stage = s.name, generation = tonumber(found.generation or 0), probe = due,
+  local taking = {n = n, stage = s.name, place = place - 1, generation = tonumber(found.generation or 0), probe = due,
     holder = owner .. ' ' .. id .. ' ' .. fence, requests = s.rpm and cost(1, s.rpm) or 0,
     tokens = s.tpm and cost(tokens, s.tpm) or 0, nano = nano, day = end_of_day(now), chain = record.chain}
   local ends = now + math.min(s.timeout_ms, left - kept[place]) + ALL.probe_after_ms

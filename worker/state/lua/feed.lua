@@ -1,8 +1,9 @@
--- Which parked jobs are to be sent on now: those that are to look again, and of each line as many as may run.
+-- Which parked jobs are to be sent on now: those that are to look again, and of each line as many as may run. Second: those
+-- that were sent and are in no worker's hands, though a message of theirs may wait.
 -- Uses gates, leases, rules, limits.
 local now, most = now_ms(ARGV[1]), ALL.most_sent
-if redis.call('ZCARD', parked) == 0 then return {} end
-local sent = {}
+if redis.call('ZCARD', parked) == 0 then return {{}, {}} end
+local sent, doubtful = {}, {}
 
 -- How many jobs of a line the stage may take, those on their way aside; second: the one is its probe.
 local function room(s, on_its_way)
@@ -32,8 +33,8 @@ local function send(id, line)
   redis.call('ZADD', parked, 'XX', now + ALL.sent_again_ms, id)
 end
 
--- Whether its message still waits for a worker: a second one would be a second end for whoever waits for the job.
-local function waits_in_queue(id)
+-- Whether its message may still wait for a worker: whoever asks looks for it then.
+local function may_wait_in_queue(id)
   for i, place in ipairs(ALL.lines) do
     local score = redis.call('ZSCORE', KEYS[place], id)
     if score and tonumber(score) < 0 then return redis.call('LLEN', KEYS[stage_of(ALL.names[i]).queue]) > 0 end
@@ -43,7 +44,8 @@ end
 
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', parked, '-inf', now, 'LIMIT', 0, most)) do
   redis.call('ZADD', parked, now + ALL.sent_again_ms, id)
-  if not waits_in_queue(id) then
+  if may_wait_in_queue(id) then doubtful[#doubtful + 1] = id
+  else
     sent[#sent + 1] = id
     for _, place in ipairs(ALL.lines) do redis.call('ZADD', KEYS[place], 'XX', -now, id) end
   end
@@ -61,4 +63,4 @@ for i, name in ipairs(ALL.names) do
     end
   end
 end
-return sent
+return {sent, doubtful}

@@ -3,7 +3,8 @@
 -- Uses gates, leases, rules.
 local id = ARGV[1]
 
-if redis.call('HEXISTS', job, 'signature') == 1 then return 0 end
+local record = fields(job, 'status', 'signature')
+if record.signature and (record.status == 'parked' or ENDED[record.status]) then return 0 end
 redis.call('ZREM', parked, id)
 for _, place in ipairs(ALL.lines) do redis.call('ZREM', KEYS[place], id) end
 return 1

@@ -3,8 +3,13 @@
 -- Uses gates, leases, rules.
 local id, signature, now = ARGV[1], ARGV[2], now_ms(ARGV[3])
 
-local record = fields(job, 'status', 'parked_for', 'deadline_at', 'submitted_at')
+local record = fields(job, 'status', 'parked_for', 'deadline_at', 'submitted_at', 'follows')
 local s = record.parked_for and stage_of(record.parked_for)
+if record.status == 'parked' and record.follows then
+  redis.call('HSET', job, 'signature', signature)
+  look_at(open, id, now, now) -- the other may have ended in between
+  return 1
+end
 if record.status == 'running' or record.status == 'queued' then return 1 end -- asked again, and it has gone on since
 if record.status ~= 'parked' or not s then return 0 end
 redis.call('HSET', job, 'signature', signature)

@@ -1,5 +1,5 @@
 -- What a call has taken from all workers while it runs is written in its job's record, so that whoever follows can give
--- it back: `n`, `stage`, `holder` of its leases, `probe`, the stage's `generation`, what it took of the
+-- it back: `n`, `stage`, its `place` in the plan, `holder` of its leases, `probe`, the stage's `generation`, what it took of the
 -- buckets (`requests`, `tokens`, in microseconds) and of the `day`'s money (`nano`, `chain`).
 
 -- Give back the leases; whether a probe still had its own.
@@ -21,4 +21,18 @@ local function refund(permit, requests, tokens, nano, now)
     local chain = permit.chain and ALL.chains[permit.chain]
     if chain then spend(KEYS[chain.key], -nano, now) end
   end
+end
+
+-- Where the plan goes on after a call that nobody saw the end of: at the same stage, unless that is not to be asked then.
+local function passed_unknown(permit, record)
+  local s, reached = stage_of(permit.stage), tonumber(record.next)
+  if not (s and s.skips_unknown and permit.place) then return reached, record.again end
+  local again = {}
+  for _, one in ipairs(cjson.decode(record.again or '[]')) do
+    if one ~= permit.place then again[#again + 1] = one end
+  end
+  local text = #again > 0 and cjson.encode(again) or '[]'
+  reached = math.max(reached, permit.place + 1)
+  redis.call('HSET', job, 'next', reached, 'again', text)
+  return reached, text
 end

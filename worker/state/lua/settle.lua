@@ -4,14 +4,22 @@
 local fence, n, row, place, status, answer = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6]
 local last, reason, lesson, now = ARGV[7], ARGV[8], cjson.decode(ARGV[9]), now_ms(ARGV[10])
 
-local record = fields(job, 'fence', 'status', 'deadline_at', 'permit', 'next', 'again', 'plan')
+local record = fields(job, 'fence', 'status', 'deadline_at', 'permit', 'next', 'again', 'plan', 'owner', 'told', 'teller',
+  'telling_at', 'ended_at')
+if not record.fence then return {'gone'} end
 if record.fence ~= fence then return {'fenced'} end
-redis.call('HSET', attempts, n, row)
-redis.call('PEXPIRE', attempts, math.max(tonumber(record.deadline_at) - now, 0) + ALL.ledger_ttl * 1000)
-
 local permit = record.permit and cjson.decode(record.permit)
+if ENDED[record.status] and permit then
+  -- Others have ended the job meanwhile: what the call cost is told, but its answer is nobody's.
+  local told = '"outcome":"unknown","reason":"' .. (record.status == 'expired' and 'deadline' or 'crashed') .. '"'
+  row = string.gsub(row, '"outcome":"answered","reason":null', told, 1)
+end
+if permit or not ENDED[record.status] then
+  redis.call('HSET', attempts, n, row)
+  redis.call('PEXPIRE', attempts, math.max(tonumber(record.deadline_at) - now, 0) + ALL.ledger_ttl * 1000)
+end
 if not permit or permit.n ~= n then
-  if ENDED[record.status] then return {'over', view(job, attempts), now, 0} end
+  if ENDED[record.status] then return {'over', view(job, attempts), now, 0, 0} end
   return {'ok', 0}
 end
 redis.call('HDEL', job, 'permit')
@@ -37,7 +45,11 @@ if s then
   end
 end
 alarm = alarm and 1 or 0
-if ENDED[record.status] then return {'over', view(job, attempts), now, alarm} end
+if ENDED[record.status] then
+  local others = record.told == '1' or is_being_told(workers, record, now, ALL.dead_after)
+  if not others then redis.call('HSET', job, 'teller', string.match(permit.holder, '^%S+'), 'telling_at', now) end
+  return {'over', view(job, attempts), now, alarm, others and 1 or 0}
+end
 
 -- Which places of the plan are tried again once it has been walked: one that has throttled this job and is closed for
 -- it, unless it has done so again and again.
@@ -62,5 +74,7 @@ if lesson.dropped == '' then
 end
 if status == '' then return {'ok', alarm} end
 if answer ~= '' then redis.call('HSET', job, 'answer', answer) end
-finish(job, attempts, status, now, ALL.answer_ttl, ALL.ledger_ttl, ALL.unfit)
-return {'over', view(job, attempts), now, alarm}
+-- It was put back, and nobody has it yet: it is this owner who ends it, and tells.
+if record.owner == '' then redis.call('HSET', job, 'owner', string.match(permit.holder, '^%S+')) end
+finish(job, attempts, status, now, ENDS, ALL.unfit)
+return {'over', view(job, attempts), now, alarm, 0}

@@ -1,0 +1,23 @@
+-- A worker that ends gives back a job that it has under way: it waits in its queue again, and nobody saw what came of its
+-- call. Or the job has broken its walk (`died`): too often, and it ends here. Returns 0 where it was not the owner's any more.
+-- Uses gates, leases, rules, limits, permits.
+local owner, now, broken = ARGV[1], now_ms(ARGV[2]), ARGV[3] == '1'
+
+local record = fields(job, 'status', 'owner', 'permit', 'next', 'again')
+if record.status ~= 'running' or record.owner ~= owner then return 0 end
+settle_orphans(attempts, now, not broken and 'drained' or nil)
+local permit = record.permit and cjson.decode(record.permit)
+if permit then
+  passed_unknown(permit, record)
+  give_back_leases(permit)
+  redis.call('HDEL', job, 'permit')
+end
+local deaths = broken and died(job) or 0
+if deaths >= ALL.max_deliveries then
+  redis.call('HSET', job, 'owner', '') -- it tells nobody of this end
+  finish(job, attempts, 'exhausted', now, ENDS, ALL.unfit, poisoned(deaths))
+  return 1
+end
+redis.call('HSET', job, 'status', 'queued', 'owner', '', 'enqueued_at', now)
+look_at(open, string.match(job, '{(.*)}$'), now + ALL.looks_ms, now)
+return 1
