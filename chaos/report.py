@@ -46,7 +46,7 @@ def table(run: Run) -> Iterator[str]:
     yield _row("", f"{raised} submits raised and were tried again, {len(jobs) - len(submitted)} were given up")
     yield _row("ends", _counted(Counter(job.status for job in submitted)))
     yield _row("faults", _counted(Counter(str(done.kind) for done in run.evidence.done)))
-    yield _row("", f"{len(run.missed)} met a worker that was just starting, and were not done")
+    yield _row("", f"not done, since its worker was just starting: {len(run.missed)}")
     yield _row("calls", _counted(Counter(call.stage for _, call in run.evidence.calls)))
     outcomes = Counter(row.outcome for job in jobs if job.follows is None for row in job.rows)
     yield _row("attempts", _counted(outcomes))

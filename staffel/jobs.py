@@ -193,7 +193,7 @@ async def answered_or_shown(client: Client, job: str, *, as_json: bool) -> int:
     except StaffelError as error:
         if error.job is None:
             raise
-        click.echo(plain(str(error)), err=True)
+        click.echo(plain(f"{error} (job {error.job})"), err=True)
         if as_json and (shown := await object_of(client, error)):
             click.echo(json.dumps(shown, ensure_ascii=False))
         return error.exit_code

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from types import MappingProxyType
 
 from config.stages import CLOUD
 from worker.state.open_jobs import MOST_LOOKED_AT, Found, Need, OpenJobs
@@ -17,6 +19,16 @@ _SHARE = 50
 
 _MOST_LOOKS = 20
 """So many looks make a round at most."""
+
+_WHY = MappingProxyType(
+    {
+        Need.SENDS: "is sent again: its worker has died",
+        Need.SEEKS: "is sent again: its message was lost",
+        Need.FOLLOWS: "goes its own way: the one that it followed was given up",
+        Need.TELLS: "has ended without a worker: its caller is told",
+    }
+)
+_log = logging.getLogger("staffel")
 
 Send = Callable[[str, str | None], None]
 """Puts a message, a signature as JSON, onto its own queue or the one that is named. It may block."""
@@ -90,6 +102,7 @@ class Reconciler:
         """To the front of a queue, since they have waited; what is more than plain goes by Celery, to the back."""
         plain: dict[str, list[str]] = defaultdict(list)
         for one in found:
+            _log.info("job %s %s", one.job, _WHY[one.need])
             if not one.signature:
                 plain[where(one.lane)].append(one.job)
         for queue, jobs in plain.items():

@@ -28,6 +28,8 @@ def command(job: str, as_json: bool) -> None:  # noqa: FBT001 - click
         return
     took = f"{shown['duration_s']:.1f} s, of which {shown['queued_s']:.1f} s in queues"
     click.echo(plain(f"{job}: {line(shown)}; {took}{may_be_asked_again(shown)}"))
+    if shown["why"]:
+        click.echo(plain(shown["why"]))
     Console(width=None if Console().is_terminal else 120).print(table(shown["attempts"]))
     for row in shown["attempts"]:
         if row["detail"]:
