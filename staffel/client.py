@@ -145,13 +145,14 @@ class Client:
     async def cancel(self, job: str) -> str:
         """Cancel a job: a waiting one never starts, a running one's call is closed; returns its state.
 
-        The state is `cancelled`, `cancelling` (its worker is closing the call) or the end that it already had.
+        The state is `cancelled`, `cancelling` (its worker is closing the call) or the end that it already had. Raises
+        `Invalid` where there is none; a foreign message, whose job begins when it is taken, is not started then.
         """
         _id(job)
         catalogue = await self.catalogue(needed=False)
         state = await self._connection.script("cancel", *cancelling(job, catalogue))
         if state == "unknown":
-            raise Invalid(f"there is no job {job}; it was never submitted here, or its time to live is over")
+            raise Invalid(f"there is no job {job}; a foreign message of it that still waits will not be started")
         return str(state)
 
     async def _cancel_with_me(self, job: str) -> None:

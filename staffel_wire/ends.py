@@ -23,8 +23,8 @@ def cancelling(
     job: str, kept: Kept, *, running: bool = True, now_ms: int | None = None
 ) -> tuple[list[str], list[str | int]]:
     """KEYS and ARGV of cancel.lua; with `running` false a call under way is left alone."""
-    names = [keys.job(job), keys.attempts(job), keys.WORKERS, keys.PARKED, keys.OPEN, keys.DEAD]
-    return names, [*_given(kept), "" if now_ms is None else now_ms, int(running)]
+    names = [keys.job(job), keys.attempts(job), keys.WORKERS, keys.PARKED, keys.OPEN, keys.DEAD, keys.revoked(job)]
+    return names, [*_given(kept), "" if now_ms is None else now_ms, int(running), keys.REVOKED_TTL_S]
 
 
 def polling(jobs: Sequence[str], kept: Kept, now_ms: int | None = None) -> tuple[list[str], list[str | int]]:

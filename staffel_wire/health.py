@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from staffel_wire import keys
@@ -52,6 +53,14 @@ def _pulse(member: str, silent_ms: float, said: Mapping[str, str], now: int) -> 
     )  # fmt: skip
 
 
+_MODES: Mapping[str, str] = MappingProxyType(
+    {
+        "draining": "ends, and takes nothing more",
+        "cancelled": "takes nothing: its queue was cancelled (celery control add_consumer brings it back)",
+    }
+)
+
+
 def _why(silent_ms: float, said: Mapping[str, str], now: int) -> str:
     if silent_ms >= FRESH_MS:
         return f"not heard of for {silent_ms / 1000:.0f} s"
@@ -61,4 +70,4 @@ def _why(silent_ms: float, said: Mapping[str, str], now: int) -> str:
         return f"has said nothing of its work for {old / 1000:.0f} s"
     if said.get("stuck"):
         return f"takes nothing: {said['stuck']}"
-    return "ends, and takes nothing more" if said.get("mode") == "draining" else ""
+    return _MODES.get(said.get("mode", ""), "")

@@ -134,7 +134,7 @@ def story(rows: Iterable[Mapping[str, Any]]) -> str:
 
 def _told(row: Mapping[str, Any]) -> str:
     status = f" ({row['status']})" if row.get("status") not in {None, 200} else ""
-    took = "" if row["outcome"] == "skipped" else f" {row['duration_s'] or 0:.1f} s"
+    took = "" if row["outcome"] == "skipped" or row["duration_s"] is None else f" {row['duration_s']:.1f} s"
     word = row["reason"] if row["outcome"] != "skipped" else f"skipped: {row['reason']}"
     said = f" ({row['detail']})" if row.get("detail") else ""
     return f"{row['stage']} {word or row['outcome']}{status}{took}{said}"

@@ -261,10 +261,7 @@ class Runtime:
             self._stops[job].ask()
         names, arguments = cancelling(job, self.settings.general, running=running)
         try:
-            if await self._cancel(keys=names, args=arguments) == "unknown":
-                # Before the second look: who makes the record now looks for the mark after it.
-                await self._redis.set(keys.revoked(job), 1, ex=keys.REVOKED_TTL_S)
-                await self._cancel(keys=names, args=arguments)
+            await self._cancel(keys=names, args=arguments)
         except AWAY:
             _log.warning("job %s: the cancel could not be written down, Redis is away", job)
 

@@ -44,7 +44,7 @@ def table(attempts: list[Mapping[str, Any]]) -> Table:
     for row in attempts:
         made.add_row(
             f"{row['n']}/{row['of']}", _cell(row["stage"]), _cell(row["model"]), row["outcome"], _cell(row["reason"]),
-            str(row["status"] or ""), f"{row['duration_s'] or 0:.2f}",
+            str(row["status"] or ""), "?" if row["duration_s"] is None else f"{row['duration_s']:.2f}",
             "?" if row["cost_usd"] is None else f"{row['cost_usd']:.4f}", _cell(row["worker"]),
         )  # fmt: skip
     return made

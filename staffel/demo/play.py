@@ -137,7 +137,7 @@ def _tables(told: Told) -> Iterable[Table]:
         called = sum(attempt["outcome"] != "skipped" for attempt in attempts)
         documents.add_row(
             escape(Path(row["path"]).name), str(row.get("words")), str(row.get("summary_words")),
-            row.get("stage") or "", str(called), f"{attempts[-1]['duration_s']:.2f}",
+            row.get("stage") or "", str(called), f"{attempts[-1]['duration_s'] or 0:.2f}",
         )  # fmt: skip
     return scenes, documents
 

@@ -47,6 +47,7 @@ local function settle_orphans(attempts, now, reason)
     if string.find(ledger[i], '"outcome":"started"', 1, true) then
       local told = '"outcome":"unknown","reason":"' .. (reason or 'crashed') .. '"'
       local row = string.gsub(ledger[i], '"outcome":"started"', told, 1)
+      row = string.gsub(row, '"duration_s":0,', '"duration_s":null,', 1) -- nobody saw when
       redis.call('HSET', attempts, ledger[i - 1], row)
     end
   end

@@ -15,6 +15,8 @@ local status = redis.call('HGET', job, 'status')
 -- The fence goes on counting: whoever walks the job's former life must not settle the new one.
 local fence = redis.call('HGET', job, 'fence') or 0
 if status then
+  local asked = key and redis.call('HMGET', key, 'job', 'request')
+  if asked and asked[1] == id and asked[2] ~= digest then return {'other', id} end
   local unanswered = ENDED[status] and status ~= 'answered'
   if not (anew == '1' and unanswered) then
     if others.celery == '1' and redis.call('HSETNX', job, 'celery', 1) == 1 and ENDED[status] then

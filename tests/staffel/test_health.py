@@ -47,6 +47,10 @@ def test_a_worker_that_says_what_it_takes_is_healthy() -> None:
         (reply(beat_at=NOW - 14_000), "has said nothing of its work for 14 s"),
         (reply(stuck="3 jobs wait"), "takes nothing: 3 jobs wait"),
         (reply(mode="draining"), "ends, and takes nothing more"),
+        (
+            reply(mode="cancelled"),
+            "takes nothing: its queue was cancelled (celery control add_consumer brings it back)",
+        ),
         ([NOW, [CLOUD, str(NOW)], [[]]], "has not begun to take jobs"),
     ],
 )

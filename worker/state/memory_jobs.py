@@ -85,7 +85,7 @@ class Jobs:
         """A call that was under way when its worker died, or was told to end, is told as unknown."""
         for n, row in self.ledgers[job].items():
             if (found := json.loads(row))["outcome"] == Outcome.STARTED:
-                found |= {"outcome": Outcome.UNKNOWN, "reason": reason}
+                found |= {"outcome": Outcome.UNKNOWN, "reason": reason, "duration_s": None}
                 self.ledgers[job][n] = json.dumps(found)
 
     def finish(self, job: str, status: Status, why: str | None = None) -> View:

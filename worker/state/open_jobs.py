@@ -28,6 +28,8 @@ SOONER_MS = 2_000
 HELD_S = 12.0
 """A consumer refreshes the messages that it holds every 2 s; one that has not for this long holds none any more."""
 
+SERVED_MS = 2_000
+
 _CHUNK = 50
 _PRIORITIES = ("", "\x06\x163", "\x06\x166", "\x06\x169")
 """kombu's lists of one queue, a list for each step of priority (kombu.transport.redis, 5.7)."""
@@ -117,9 +119,9 @@ class OpenJobs:
         await self._told(keys=[keys.job(job), keys.OPEN], args=[0, _given(now_ms)])
 
     async def served(self) -> frozenset[str]:
-        """The lanes that a living worker serves."""
+        """The lanes that a worker serves which was heard just now: one that died may count as living for some time."""
         seconds, micros = await self._redis.time()
-        since = seconds * 1000 + micros // 1000 - keys.WORKER_DEAD_AFTER_MS
+        since = seconds * 1000 + micros // 1000 - SERVED_MS
         members = await self._redis.zrangebyscore(keys.WORKERS, since, "+inf")
         return frozenset(str(member).partition("/")[0] for member in members)
 

@@ -12,6 +12,7 @@ STAGES = {
         Stage("b", "scripted", model="m-b"),
         Stage("home", "scripted", model="m-home", local=True, reserve=10),
         Stage("once", "scripted", model="m-once", on_unknown="skip", limits=Limits(max_in_flight=1)),
+        Stage("lane-once", "scripted", model="m-lane-once", lane="ollama", local=True, on_unknown="skip"),
         Stage("kept", "scripted", model="m-kept", reserve=20),
         Stage("lane", "scripted", model="m-lane", lane="ollama", local=True),
         Stage("blind", "scripted", model="m-blind", takes=Takes(images=False)),

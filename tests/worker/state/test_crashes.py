@@ -28,6 +28,7 @@ def test_a_stage_that_may_not_be_asked_twice_is_not(book: Book) -> None:
     second = permit(book.admit(TWO))
     assert second.stage == "b"
     assert told(book) == [(1, "once", "unknown", "crashed"), (2, "b", "started", None)]
+    assert book.view()["attempts"][0]["duration_s"] is None, "nobody saw when it ended"
     book.submit("once", job="k")
     assert permit(book.admit(visit("k", "three"))).stage == "once"
 

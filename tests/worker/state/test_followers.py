@@ -104,6 +104,7 @@ def test_a_key_stands_for_one_request(redis_book: RedisBook) -> None:
     assert redis_book.submitted("a", key="k", deadline=5) == ["same", "first"]
     assert redis_book.submitted("a", key="k", local_only=True) == ["other", "first"]
     assert redis_book.submitted("a", job="first", key="k") == ["known", "queued"]
+    assert redis_book.submitted("a", job="first", key="k", local_only=True) == ["other", "first"]
     assert redis_book.submitted("a", job="another", key="l") == ["new", "queued"]
     name = next(iter(redis_book.run(redis_book.redis.keys("staffel:idempotency:*"))))
     assert 0 < redis_book.ttl(name) <= KEPT.idempotency_ttl

@@ -209,3 +209,22 @@ def test_a_settle_of_a_job_without_a_record_says_so(redis_book: RedisBook) -> No
     running = claimed(redis_book)
     redis_book.run(redis_book.redis.delete(keys.job("j")))
     assert redis_book.settled(running, answered(running), Settlement(Status.ANSWERED, ANSWER)).gone
+
+
+def test_a_job_whose_stage_is_not_asked_again_waits_where_its_next_one_runs(redis_book: RedisBook) -> None:
+    """The lane's only worker had died in it: the job waited there till its end, with a living stage in the cloud."""
+    redis_book.submit("lane-once", "a", lane="ollama", deadline=90)
+    on_the_lane = visit("j", lane="ollama")
+    redis_book.born(on_the_lane.owner)
+    permit(redis_book.admit(on_the_lane))
+    redis_book.dies(on_the_lane.owner)
+    redis_book.tick(LOOKS_S)
+    (one,) = found(redis_book)
+    assert (one.need, one.lane, redis_book.field("lane")) == (Need.SENDS, "cloud", "cloud")
+    assert permit(redis_book.admit(TWO)).stage == "a"
+
+
+def test_a_cancel_of_what_has_no_record_is_kept(redis_book: RedisBook) -> None:
+    """A foreign message may wait in a queue; whoever takes it looks for the wish."""
+    assert redis_book.cancelled() == "unknown"
+    assert 0 < redis_book.ttl(keys.revoked("j")) <= keys.REVOKED_TTL_S

@@ -161,6 +161,14 @@ local function handed_on(s, due)
   return {'elsewhere', s.lane, s.name, view(job, attempts), now}
 end
 
+-- Where the job goes on whose call nobody saw the end of, if this stage is not to be asked again.
+local function lane_after(place)
+  for later = place + 1, #plan do
+    local s = stage_of(plan[later])
+    if s and not unfit(s, later) then return s.lane end
+  end
+end
+
 -- Take all that the call needs, and write down what that was.
 local function taken(s, place, n, due)
   local tokens, nano = estimate(s)
@@ -169,6 +177,7 @@ local function taken(s, place, n, due)
     holder = owner .. ' ' .. id .. ' ' .. fence, requests = s.rpm and cost(1, s.rpm) or 0,
     tokens = s.tpm and cost(tokens, s.tpm) or 0, nano = nano, day = end_of_day(now), chain = record.chain}
   local ends = now + math.min(s.timeout_ms, left - kept[place]) + ALL.probe_after_ms
+  if s.skips_unknown then taking.onward = lane_after(place) end
   if due then lease(KEYS[s.probe], taking.holder, now, ends) end
   lease(KEYS[s.places], taking.holder, now, ends)
   if s.rpm then move(KEYS[s.account], 'requests_full_at', taking.requests, now) end

@@ -18,6 +18,7 @@ if deaths >= ALL.max_deliveries then
   finish(job, attempts, 'exhausted', now, ENDS, ALL.unfit, poisoned(deaths))
   return 1
 end
+if permit and permit.onward then redis.call('HSET', job, 'lane', permit.onward) end
 redis.call('HSET', job, 'status', 'queued', 'owner', '', 'enqueued_at', now)
 look_at(open, string.match(job, '{(.*)}$'), now + ALL.looks_ms, now)
 return 1

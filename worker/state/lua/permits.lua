@@ -1,5 +1,5 @@
 -- What a call has taken from all workers while it runs is written in its job's record, so that whoever follows can give
--- it back: `n`, `stage`, its `place` in the plan, `holder` of its leases, `probe`, the stage's `generation`, what it took of the
+-- it back: `n`, `stage`, its `place` in the plan, the lane `onward`, `holder` of its leases, `probe`, the stage's `generation`, what it took of the
 -- buckets (`requests`, `tokens`, in microseconds) and of the `day`'s money (`nano`, `chain`).
 
 -- Give back the leases; whether a probe still had its own.

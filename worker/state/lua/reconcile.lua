@@ -35,6 +35,11 @@ local function told(job, id, record)
 end
 
 local function put_back(job, id, record)
+  local permit = record.permit and cjson.decode(record.permit)
+  if permit and permit.onward then -- it is not to be asked again where it was
+    record.lane = permit.onward
+    redis.call('HSET', job, 'lane', record.lane)
+  end
   redis.call('HSET', job, 'status', 'queued', 'owner', '', 'enqueued_at', now)
   again_at(id, record, looks)
   return 'sends'
