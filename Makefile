@@ -27,12 +27,8 @@ setup: .venv/.ready  ## install everything that requirements.lock names into .ve
 demo: setup  ## the main job on real input: three scenes, then a batch of documents
 	@$(BIN)/staffel demo
 
-# Those with real workers mostly wait, the others mostly compute: side by side they take little longer than the first.
-WAIT := tests/e2e tests/chaos tests/test_demo.py tests/test_readme.py
 test: setup  ## run the tests
-	@$(BIN)/python -m pytest $(WAIT) & waiting=$$!; \
-	$(BIN)/python -m pytest $(addprefix --ignore=,$(WAIT)); computing=$$?; \
-	wait $$waiting && exit $$computing
+	@$(BIN)/python -m tests
 
 check: setup  ## format, lint, types, import direction (CI runs the same)
 	@$(BIN)/ruff format --check .
