@@ -207,7 +207,7 @@ def test_a_wait_outlives_a_redis_that_starts_again(lonely: House) -> None:
         lonely.valkey.running = embedded.start(lonely.valkey.folder)
         eventually(partial(client.cancel, job), "it is cancelled")
         _, told = command.communicate(timeout=20)
-    assert (command.returncode, told) == (130, "cancelled: no stage was asked\n")
+    assert (command.returncode, told) == (130, f"cancelled: no stage was asked (job {job})\n")
 
 
 def test_a_wait_without_redis_says_how_to_go_on(lonely: House) -> None:
