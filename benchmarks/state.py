@@ -26,7 +26,7 @@ from staffel_wire import keys
 from staffel_wire.catalogue import Catalogue, Entry
 from staffel_wire.request import Request
 from staffel_wire.scripts import source
-from staffel_wire.submit import arguments
+from staffel_wire.submit import submitting
 from worker.failover.answer import Answer, Status
 from worker.failover.attempt import Attempt, Outcome
 from worker.failover.state import Lesson, Permit, Settlement, Visit
@@ -65,10 +65,9 @@ class Yard:
         """A new job on the whole plan."""
         self._jobs += 1
         job = f"job-{self._jobs}"
-        given = arguments(
-            Request(prompt="Why is the sky blue?"), Entry(self.plan, "cloud", 60.0), Catalogue({}), message=""
-        )
-        await self.redis.eval(source("submit"), 3, keys.job(job), keys.attempts(job), "cloud", *given)
+        request = Request(prompt="Why is the sky blue?")
+        names, given = submitting(job, request, Entry(self.plan, "cloud", 60.0), Catalogue({}), message="")
+        await self.redis.eval(source("submit"), len(names), *names, *given)
         return Visit(job, "cloud", "cloud/bench/1", "bench@here")
 
     async def settle(self, permit: Permit) -> None:
