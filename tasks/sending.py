@@ -13,9 +13,10 @@ from celery.app.task import Context
 from kombu.exceptions import OperationalError
 
 from staffel_wire.errors import Unavailable
-from worker.runtime import PAUSE_S, Runtime
+from worker.runtime import Runtime
 from worker.state.connection import AWAY
 from worker.state.entrance import withdraw
+from worker.state.patient import PAUSE_S
 
 OUTLASTS_S = 60.0
 """How long what follows an ended task waits for Redis; then the end is told once more, by whoever gets the message."""

@@ -56,7 +56,11 @@ class Housekeeping:
         A cancel would not do: redis-py may swallow it on Python 3.11 (cpython#86296), and who goes on beating keeps its
         jobs.
         """
-        others = [asyncio.create_task(self._feed_for_ever()), asyncio.create_task(self._keep_for_ever())]
+        keeps = self._whenever(
+            self._may_keep, self._reconciler.round, KEEP_S, whose="open jobs", cannot="cannot be looked at"
+        )
+        feeds = self._whenever(self._may_feed, self._feed, FEED_S, whose="parked jobs", cannot="cannot be sent on")
+        others = [asyncio.create_task(keeps), asyncio.create_task(feeds)]
         try:
             await self._beat_until_over()
         finally:
@@ -105,25 +109,18 @@ class Housekeeping:
             else:
                 may.clear()
 
-    async def _feed_for_ever(self) -> None:
+    async def _whenever(
+        self, may: asyncio.Event, step: Callable[[], Awaitable[None]], every_s: float, *, whose: str, cannot: str
+    ) -> None:
+        """Again and again, while it is this process's to do; `whose` and `cannot` tell of what Redis refuses."""
         while True:
-            await self._may_feed.wait()
+            await may.wait()
             try:
-                await self._feed()
+                await step()
             except AWAY as error:
                 if not comes_back(error):  # else the beats tell it
-                    self._say("parked jobs", f"cannot be sent on ({type(error).__name__}); it is tried again")
-            await asyncio.sleep(FEED_S)
-
-    async def _keep_for_ever(self) -> None:
-        while True:
-            await self._may_keep.wait()
-            try:
-                await self._reconciler.round()
-            except AWAY as error:
-                if not comes_back(error):
-                    self._say("open jobs", f"cannot be looked at ({type(error).__name__}); it is tried again")
-            await asyncio.sleep(KEEP_S)
+                    self._say(whose, f"{cannot} ({type(error).__name__}); it is tried again")
+            await asyncio.sleep(every_s)
 
     async def _feed(self) -> None:
         jobs = await self._state.feed()

@@ -36,7 +36,7 @@ from worker.published import catalogue
 from worker.reconciler import Send
 from worker.report import Consumer, Report
 from worker.state.connection import AWAY, connect
-from worker.state.patient import Patient, patiently
+from worker.state.patient import PAUSE_S, Patient, patiently
 from worker.state.redis import RedisState
 from worker.telling import Telling
 
@@ -51,9 +51,6 @@ LEAVES_S = 2.0
 
 FORCED_S = 5.0
 """How long a stuck process that has handed its jobs back may take to end in order."""
-
-PAUSE_S = 0.25
-"""How long a thread waits before it asks once more for what failed since Redis was away."""
 
 EX_STUCK = 70
 """The exit code of a worker that lived and took nothing: EX_SOFTWARE."""

@@ -1,5 +1,7 @@
 -- Shared by all scripts: the server's time, who lives, a record's fields and its view, and the end of a job.
 local ENDED = {answered = true, exhausted = true, refused = true, expired = true, cancelled = true}
+-- Ended without an answer, and not by its caller's own doing: such a job may be a dead letter.
+local DIES = {exhausted = true, expired = true}
 -- No worker has such a job: its message is in a queue, or its signature in its record.
 local WAITS = {queued = true, parked = true}
 
@@ -85,10 +87,13 @@ local function keep(key, ms)
   if redis.call('PTTL', key) < ms then redis.call('PEXPIRE', key, ms) end
 end
 
+-- For so long beyond the last of its jobs the list of the open ones is kept.
+local BEYOND_MS = 86400000
+
 -- Have housekeeping look at a job at this time.
 local function look_at(open, id, at, now)
   redis.call('ZADD', open, at, id)
-  keep(open, math.max(at - now, 0) + 86400000)
+  keep(open, math.max(at - now, 0) + BEYOND_MS)
 end
 
 -- A worker that has ended a job tells Celery so within the first; if it lives, it may try for the second. Then, or
@@ -111,7 +116,7 @@ local function finish(job, attempts, status, now, kept, unfit, why)
   end
   settle_orphans(attempts, now)
   if status == 'exhausted' and fits_nowhere(job, attempts, unfit) then status = 'refused' end
-  local dead = kept.dead_ttl > 0 and (status == 'exhausted' or status == 'expired')
+  local dead = kept.dead_ttl > 0 and DIES[status]
   redis.call('HSET', job, 'status', status, 'ended_at', now, 'owner', '', 'teller', was.owner or '')
   redis.call('HDEL', job, 'again', 'parked_for', 'followers')
   if why then redis.call('HSET', job, 'why', why) end

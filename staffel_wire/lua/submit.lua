@@ -46,6 +46,6 @@ redis.call('HSET', job, 'status', 'queued', 'request', request, 'submitted_at', 
   'deadline_ms', deadline_ms, 'deadline_at', now + deadline_ms, 'next', 0, 'again', '[]', 'fence', fence, 'owner', '')
 redis.call('PEXPIRE', job, deadline_ms + beyond_ms)
 look_at(open, id, now + math.min(looks_ms, deadline_ms), now)
-keep(open, deadline_ms + 86400000)
+keep(open, deadline_ms + BEYOND_MS)
 if message ~= '' then redis.call('LPUSH', queue, message) end
 return {'new', 'queued'}

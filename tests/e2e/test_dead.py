@@ -13,6 +13,7 @@ from celery.result import AsyncResult
 
 from staffel import Cancelled, Client, Exhausted, Expired, Invalid, Refused, SyncClient
 from staffel_wire import keys
+from tests.e2e.callers import calling
 from tests.eventually import eventually
 from tests.nodes import House, Valkey, Worker, serving
 from tests.nodes.stages import Played
@@ -51,11 +52,8 @@ def asker(place: House, both: list[Worker]) -> Iterator[SyncClient]:
 
 @pytest.fixture(scope="module")
 def caller(place: House) -> Iterator[Celery]:
-    """A Celery app that knows the names of a task and a queue."""
-    app = Celery("caller", broker=place.url, backend=place.url, set_as_current=False)
-    app.conf.broker_transport_options = {"unacked_key": "staffel:unacked"}
-    yield app
-    app.close()
+    with calling(place.url) as app:
+        yield app
 
 
 def dies(client: SyncClient, prompt: str, chain: str, **fields: Any) -> str:

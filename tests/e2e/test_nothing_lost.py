@@ -9,6 +9,7 @@ from celery import Celery, chain
 
 from staffel import SyncClient
 from staffel_wire import keys
+from tests.e2e.callers import calling, who_has
 from tests.eventually import eventually
 from tests.nodes import House, Valkey, Worker, running, serving
 from tests.nodes.stages import Played
@@ -25,7 +26,6 @@ STAGES = {
 CHAINS = {
     **{f"a-{name}": {"stages": (name,), "deadline": 90} for name in STAGES},
     "once-then-quick": {"stages": ("once", "quick"), "deadline": 90},
-    "to-the-lane": {"stages": ("broken", "lane"), "deadline": 90},
     "late-to-the-lane": {"stages": ("broken", "lane"), "deadline": 4},
 }
 RECOVERED_S = 60.0
@@ -48,10 +48,8 @@ def asker(place: House) -> Iterator[SyncClient]:
 
 @pytest.fixture
 def caller(place: House) -> Iterator[Celery]:
-    app = Celery("caller", broker=place.url, backend=place.url, set_as_current=False)
-    app.conf.broker_transport_options = {"unacked_key": "staffel:unacked"}
-    yield app
-    app.close()
+    with calling(place.url) as app:
+        yield app
 
 
 Pair = tuple[Worker, Worker]
@@ -70,14 +68,10 @@ def pair(place: House) -> Iterator[Pair]:
                 worker.process.wait()
 
 
-def owner(place: House, job: str) -> str:
-    return eventually(lambda: place.record(job).get("owner"), "a worker has it").split("/")[1]
-
-
 def killed_in_its_call(place: House, pair: Pair, job: str) -> str:
     """Kill the worker that has the job; its name."""
-    name = owner(place, job)
-    next(worker for worker in pair if name in " ".join(worker.argv)).kill()
+    name, worker = who_has(place, pair, job)
+    worker.kill()
     return name
 
 
@@ -188,8 +182,7 @@ def test_a_paused_worker_that_wakes_up_asks_nobody_again(
 ) -> None:
     """Others have taken its job meanwhile: its own reply is refused, and there is one answer."""
     job = asker.submit(prompt, chain="a-slow")
-    name = owner(place, job)
-    paused = next(worker for worker in pair if name in " ".join(worker.argv))
+    name, paused = who_has(place, pair, job)
     eventually(lambda: place.calls("slow", prompt), "the host is asked")
     paused.kill("SIGSTOP")
     answer = asker.wait(job)

@@ -14,9 +14,10 @@ from redis import Redis
 
 from staffel import SyncClient
 from staffel_wire import keys
+from tests.e2e.callers import calling, who_has
 from tests.e2e.events import recording
 from tests.eventually import eventually
-from tests.nodes import House, Valkey, Worker, running, serving
+from tests.nodes import House, Valkey, running, serving
 from tests.nodes.stages import Played
 
 STAGES = {
@@ -53,10 +54,8 @@ def redis(place: House) -> Iterator[Redis]:
 
 @pytest.fixture
 def caller(place: House) -> Iterator[Celery]:
-    app = Celery("caller", broker=place.url, backend=place.url, set_as_current=False)
-    app.conf.broker_transport_options = {"unacked_key": "staffel:unacked"}
-    yield app
-    app.close()
+    with calling(place.url) as app:
+        yield app
 
 
 def asked(caller: Celery, chain_: str, prompt: str, **options: Any) -> Any:
@@ -68,12 +67,6 @@ def away(seconds: float, take: Callable[[], object], until: Callable[[], object]
     eventually(lambda: (take(), until())[1], "what is waited for happens meanwhile", 30)
     began = time.monotonic()
     eventually(lambda: (take(), time.monotonic() - began > seconds)[1], "it is away for so long", 30)
-
-
-def paused(place: House, pair: tuple[Worker, Worker], job: str) -> Worker:
-    """The one of two workers that has the job."""
-    name = eventually(lambda: place.record(job).get("owner"), "a worker has it").split("/")[1]
-    return next(worker for worker in pair if name in " ".join(worker.argv))
 
 
 def test_the_rest_of_a_chain_waits_for_redis(place: House, caller: Celery, redis: Redis, prompt: str) -> None:
@@ -167,7 +160,7 @@ def test_a_link_is_called_once_though_its_worker_dies(place: House, caller: Cele
         sent = asked(caller, "a-hangs-once", prompt, link=link)
         eventually(lambda: place.calls("hangs-once", prompt), "the host is asked")
         signature = place.record(sent.id)["signature"]
-        killed = paused(place, pair, sent.id)
+        _, killed = who_has(place, pair, sent.id)
         killed.kill()
         assert sent.get(timeout=RECOVERED_S)["text"] == "at last"
         eventually(calls, "the link is called")
@@ -216,7 +209,7 @@ def test_a_state_that_is_written_late_is_put_right(place: House, caller: Celery,
         sent = asked(caller, "a-fails-slowly", prompt)
         eventually(lambda: place.calls("fails-slowly", prompt), "the host is asked")
         eventually(lambda: sent.state == "STARTED", "its worker says so")
-        sleeper = paused(place, pair, sent.id)
+        _, sleeper = who_has(place, pair, sent.id)
         sleeper.kill("SIGSTOP")
         try:
             eventually(lambda: place.record(sent.id).get("told") == "1", "it ends elsewhere", RECOVERED_S)

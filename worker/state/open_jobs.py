@@ -75,12 +75,14 @@ class OpenJobs:
         self._seek = redis.register_script(source("seek", _SCRIPTS))
         self._held = redis.register_script(source("held", _SCRIPTS))
 
+    async def _now_ms(self) -> int:
+        seconds, micros = await self._redis.time()
+        return int(seconds * 1000 + micros // 1000)
+
     async def due(self, now_ms: int | None = None) -> list[str]:
         """The jobs that are to be looked at now, those that have waited longest first."""
-        if now_ms is None:
-            seconds, micros = await self._redis.time()
-            now_ms = seconds * 1000 + micros // 1000
-        found = await self._redis.zrangebyscore(keys.OPEN, "-inf", now_ms, start=0, num=MOST_LOOKED_AT)
+        now = await self._now_ms() if now_ms is None else now_ms
+        found = await self._redis.zrangebyscore(keys.OPEN, "-inf", now, start=0, num=MOST_LOOKED_AT)
         return [str(job) for job in found]
 
     async def reconcile(self, jobs: Sequence[str], member: str, now_ms: int | None = None) -> list[Found]:
@@ -120,9 +122,7 @@ class OpenJobs:
 
     async def served(self) -> frozenset[str]:
         """The lanes that a worker serves which was heard just now: one that died may count as living for some time."""
-        seconds, micros = await self._redis.time()
-        since = seconds * 1000 + micros // 1000 - SERVED_MS
-        members = await self._redis.zrangebyscore(keys.WORKERS, since, "+inf")
+        members = await self._redis.zrangebyscore(keys.WORKERS, await self._now_ms() - SERVED_MS, "+inf")
         return frozenset(str(member).partition("/")[0] for member in members)
 
     async def whereabouts(self, lanes: Iterable[str], now_ms: int | None = None) -> frozenset[str]:

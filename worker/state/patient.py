@@ -13,7 +13,9 @@ from worker.state.connection import AWAY, comes_back
 WAIT_S = 300.0
 """How long a step is asked again that Redis refuses: workers of two versions may meet for the time of a deploy."""
 
-_PAUSE_S = 0.25
+PAUSE_S = 0.25
+"""How long before what failed since Redis was away is asked once more."""
+
 T = TypeVar("T")
 
 
@@ -45,4 +47,4 @@ async def patiently(ask: Callable[[], Awaitable[T]], wait_s: float = WAIT_S) -> 
             refused = None if comes_back(error) else refused or now()
             if refused is not None and now() - refused > wait_s:
                 raise
-        await asyncio.sleep(_PAUSE_S)
+        await asyncio.sleep(PAUSE_S)

@@ -23,6 +23,7 @@ if not permit or permit.n ~= n then
   return {'ok', 0}
 end
 redis.call('HDEL', job, 'permit')
+local caller = string.match(permit.holder, '^%S+') -- whose call it was
 
 -- What was reserved and not taken; of an answer whose tokens are not known all was taken.
 local function unused(s)
@@ -47,7 +48,7 @@ end
 alarm = alarm and 1 or 0
 if ENDED[record.status] then
   local others = record.told == '1' or is_being_told(workers, record, now, ALL.dead_after)
-  if not others then redis.call('HSET', job, 'teller', string.match(permit.holder, '^%S+'), 'telling_at', now) end
+  if not others then redis.call('HSET', job, 'teller', caller, 'telling_at', now) end
   return {'over', view(job, attempts), now, alarm, others and 1 or 0}
 end
 
@@ -75,6 +76,6 @@ end
 if status == '' then return {'ok', alarm} end
 if answer ~= '' then redis.call('HSET', job, 'answer', answer) end
 -- It was put back, and nobody has it yet: it is this owner who ends it, and tells.
-if record.owner == '' then redis.call('HSET', job, 'owner', string.match(permit.holder, '^%S+')) end
+if record.owner == '' then redis.call('HSET', job, 'owner', caller) end
 finish(job, attempts, status, now, ENDS, ALL.unfit)
 return {'over', view(job, attempts), now, alarm, 0}
