@@ -49,7 +49,8 @@ class SafeConsumer(Consumer):
         self._kept: list[Any] = []  # requests whose connection is gone
         self._qos: Held | None = None
         self._queues: list[str] = []
-        self._draining = self._broken = False
+        self._draining = self._broken = self._stands_by = False
+        self._aside: list[str] = []  # the queues that are served once the lane is ours
         self._one_by_one = threading.Lock()
         super().__init__(*args, **options)
 
@@ -101,6 +102,39 @@ class SafeConsumer(Consumer):
                 qos._remove_from_indices(tag).execute()  # noqa: SLF001
         except Exception:  # noqa: BLE001 - whatever it is, the message comes again and finds its job done
             _log.warning("could not acknowledge a message after the connection was lost; it will come again")
+
+    # --- a lane that another worker serves
+
+    def serve(self) -> None:
+        self.call_soon(self._serve)
+
+    def stand_by(self) -> None:
+        self.call_soon(self.stand_by_now)
+
+    def stand_by_now(self) -> None:
+        if not self._stands_by:
+            self._stands_by, self._aside = True, list(self.app.amqp.queues.consume_from)
+            for queue in self._aside:
+                super().cancel_task_queue(queue)
+
+    def _serve(self) -> None:
+        """Queues that are selected are consumed by the next connection too, should this one break now."""
+        if self._stands_by:
+            self._stands_by, queues = False, self.app.amqp.queues
+            for queue in self._aside:
+                queues.select_add(queues[queue])
+            for queue in self._aside if self.task_consumer is not None else ():
+                super().add_task_queue(queue)
+
+    def add_task_queue(self, queue: str, *args: Any, **options: Any) -> None:  # noqa: ANN401 - Celery's own signatures
+        if not self._stands_by:
+            super().add_task_queue(queue, *args, **options)
+        elif queue not in self._aside:
+            self._aside.append(queue)
+
+    def cancel_task_queue(self, queue: str) -> None:
+        self._aside = [name for name in self._aside if name != queue]
+        super().cancel_task_queue(queue)
 
     # --- the end
 
@@ -155,7 +189,7 @@ class SafeConsumer(Consumer):
 
     def look(self) -> Consumption:
         consumes = not self._queues or bool(self.app.amqp.queues.consume_from)
-        mode = Mode.CONSUMES if consumes else Mode.CANCELLED
+        mode = Mode.STANDS_BY if self._stands_by else Mode.CONSUMES if consumes else Mode.CANCELLED
         return Consumption(
             Mode.DRAINING if self._draining or process.runtime().is_closed else mode,
             self.turned_at, self.taken, self.pool.num_processes, len(state.reserved_requests),
