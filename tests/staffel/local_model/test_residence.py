@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
+from typing import Any
 
 import ollama
 import psutil
@@ -169,7 +171,21 @@ def test_keep_alive_is_read_as_go_reads_it(said: float | str | None, seconds: fl
     assert seconds_to_stay(said) == seconds
 
 
-@pytest.mark.parametrize("said", ["", "5", "-1", "5 m", "m", "1d", True, [], {}])
-def test_what_go_cannot_read_is_refused(said: object) -> None:
-    with pytest.raises(RequestRefused, match="time: invalid duration"):
-        seconds_to_stay(said)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ("", 'time: invalid duration ""'),
+        ("m", 'time: invalid duration "m"'),
+        ("-1", 'time: missing unit in duration "-1"'),
+        ("5m3", 'time: missing unit in duration "5m3"'),
+        ("1d", 'time: unknown unit "d" in duration "1d"'),
+        ("5 m", 'time: unknown unit " m" in duration "5 m"'),
+        (True, "Unsupported type: 'bool'"),
+        ([], "Unsupported type"),
+        ({}, "Unsupported type"),
+    ],
+)
+def test_what_go_cannot_read_is_refused(said: Any, error: str) -> None:
+    """In Go's words."""
+    with pytest.raises(RequestRefused, match=re.escape(error)):
+        seconds_to_stay(said)
