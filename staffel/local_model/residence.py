@@ -25,7 +25,7 @@ _FOR_EVER = timedelta(days=106751)  # the longest time that Go can say, which is
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The model, for the holder alone, and when it was ready: a `perf_counter_ns`, before any wait for others."""
+    """The model, for the holder alone. `ready_ns` is a `perf_counter_ns`: when it was loaded, or the holder came."""
 
     model: Model
     loading: Loading
@@ -46,6 +46,7 @@ class Residence:
         self._place = asyncio.Lock()
         self._model: Model | None = None
         self._loading = Loading(num_ctx=0)
+        self._ready_ns = 0
         self._users = 0
         self._stay = STAY
         self._timer: asyncio.TimerHandle | None = None
@@ -60,17 +61,20 @@ class Residence:
 
         Being cancelled during the load throws the load away. Raises RequestRefused if it cannot be loaded.
         """
-        ready = perf_counter_ns() if self._has(loading) else None
-        if ready is not None and stay is not None:
-            self._stay = stay
+        arrived = perf_counter_ns()
+        in_use = self._has(loading)
+        if in_use:
+            self._stay_for(stay)
         self._users += 1
         self._stop_clock()
         try:
             async with self._place:
                 model = self._model
                 if model is None or not self._has(loading):
-                    model, ready = await self._load(loading, STAY if stay is None else stay), None
-                yield Held(model, self._loading, perf_counter_ns() if ready is None else ready)
+                    model = await self._load(loading, stay)
+                elif not in_use:  # loaded meanwhile, for somebody before
+                    self._stay_for(stay)
+                yield Held(model, self._loading, max(arrived, self._ready_ns))
         finally:
             self._users -= 1
             self._rest()
@@ -85,8 +89,7 @@ class Residence:
         if not self._has(loading):
             async with self.hold(loading, stay):
                 return
-        if stay is not None:
-            self._stay = stay
+        self._stay_for(stay)
         self._rest()
 
     def unload(self) -> None:
@@ -109,8 +112,13 @@ class Residence:
     def _has(self, loading: Loading) -> bool:
         return self._model is not None and self._model.alive and self._loading.fits(loading)
 
-    async def _load(self, loading: Loading, stay: float) -> Model:
+    def _stay_for(self, seconds: float | None) -> None:
+        if seconds is not None:
+            self._stay = seconds
+
+    async def _load(self, loading: Loading, stay: float | None) -> Model:
         self._steady.clear()
+        self._stay = STAY if stay is None else stay
         try:
             await self._drop()
             self._model = await Model.load(self._file, loading)
@@ -118,7 +126,7 @@ class Residence:
             raise RequestRefused(500, f"llama-server process has terminated: {error}") from error
         finally:
             self._steady.set()
-        self._loading, self._stay = loading, stay
+        self._loading, self._ready_ns = loading, perf_counter_ns()
         return self._model
 
     async def _drop(self) -> None:

@@ -131,6 +131,26 @@ def test_the_server_answers_while_the_model_loads(served: Served) -> None:
     assert asyncio.run(run()) == (True, 1)
 
 
+def test_who_comes_during_a_load_has_a_say_in_how_long_it_stays(served: Served) -> None:
+    """One load is enough for both; the second's keep_alive is the later word, and its wait for the first is no load."""
+    served.post("/api/chat", messages=[], keep_alive=0)
+    eventually(lambda: not runners(served), "nothing is loaded")
+
+    async def run() -> tuple[ollama.ChatResponse, ollama.ChatResponse]:
+        async with ollama.AsyncClient(host=served.url) as client:
+            long = {"num_predict": 100}
+            first = asyncio.create_task(client.chat(MODEL, COUNT, format=ENDLESS, keep_alive=0, options=long))
+            await eventually_async(lambda: runners(served), "the load has begun")
+            second = await client.chat(MODEL, COUNT, keep_alive="10m", options={"num_predict": 1})
+            return await first, second
+
+    first, second = asyncio.run(run())
+    assert (second.load_duration or 0) <= (first.load_duration or 0)
+    assert (second.total_duration or 0) > (second.load_duration or 0) + (first.eval_duration or 0)
+    stays = datetime.fromisoformat(str(resident(served)[0]["expires_at"])) - datetime.now().astimezone()
+    assert stays.total_seconds() > 500
+
+
 def test_a_model_that_is_in_use_is_unloaded_afterwards(served: Served) -> None:
     """An unload in the middle of an answer neither waits for it nor breaks it."""
 
