@@ -64,7 +64,7 @@ def replaying(
     offers = catalogue.offers()
     lanes = sorted({offer.lane for offer in offers.values()})
     places = {name: [lanes.index(offer.lane) + 1, offer.local] for name, offer in offers.items()}
-    names = [keys.job(job), keys.attempts(job), keys.OPEN, keys.DEAD, f"{_RESULT}{job}", *lanes]
+    names = [keys.job(job), keys.attempts(job), keys.OPEN, keys.DEAD, f"{_RESULT}{job}", keys.WAITING, *lanes]
     return names, [
         job,
         cleaned(from_stage or ""),

@@ -25,12 +25,23 @@ OPEN = "staffel:open"
 looks at them, in server milliseconds.
 """
 
+WAITING = "staffel:waiting"
+"""A sorted set: the ticket of each job that waits in a queue, `QUEUE SEQ ID`, all scores 0: the words order them.
+
+`SEQ` are 16 digits, the microseconds of when the job was queued; one put to the front comes just before the first.
+"""
+
 DEAD = "staffel:dead"
 """A sorted set: dead letters, scored with when they ended, in server milliseconds."""
 
 
 RULES_TTL_S = 86_400
 """A worker that finds its rules gone writes them again."""
+
+
+def queue(lane: str, priority: str) -> str:
+    """Where the messages of a lane's jobs wait, a list: interactive ones in one that is named like the lane."""
+    return f"{lane}.batch" if priority == "batch" else lane
 
 
 def housekeeper(digest: str) -> str:

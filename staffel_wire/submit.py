@@ -34,7 +34,7 @@ def submitting(
     """KEYS and ARGV of submit.lua; an empty message writes the record alone. `again` lets an unanswered id be asked
     anew; `others` are more fields of the record; `gone`: this job has the idempotency key no more.
     """
-    names = [keys.job(job), keys.attempts(job), entry.lane, keys.OPEN, keys.DEAD]
+    names = [keys.job(job), keys.attempts(job), entry.lane, keys.OPEN, keys.DEAD, keys.WAITING]
     given: list[str | int] = [
         job,
         request.model_dump_json(exclude_defaults=True, exclude={"idempotency_key"}),

@@ -59,7 +59,8 @@ def test_a_replay_names_the_queue_of_each_lane_and_a_message_for_it() -> None:
     """Which of them it is, the script decides in the step in which it puts it there."""
     names, given = replaying("j", "local", 2.5, CATALOGUE)
     assert names == [
-        keys.job("j"), keys.attempts("j"), keys.OPEN, keys.DEAD, "celery-task-meta-j", "cloud", "ollama",
+        keys.job("j"), keys.attempts("j"), keys.OPEN, keys.DEAD, "celery-task-meta-j", keys.WAITING,
+        "cloud", "ollama",
     ]  # fmt: skip
     assert (given[:2], json.loads(str(given[2]))) == (["j", "local"], {"primary": [1, False], "local": [2, True]})
     messages = [json.loads(each) for each in json.loads(str(given[3]))]

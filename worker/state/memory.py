@@ -108,7 +108,7 @@ class Memory:
         if record is None or (record["status"], record["owner"]) != (Status.RUNNING, owner):
             return False
         self.claims.let_go(job, record, self.stages, Reason.DRAINED)
-        record |= {"status": "queued", "owner": "", "enqueued_at": self._ms()}
+        self.jobs.waits(job, record["lane"], front=True)
         return True
 
     def _next(self, visit: Visit, record: Record, *, first: bool) -> Admission:
@@ -137,7 +137,7 @@ class Memory:
         if stage.lane != visit.lane:
             if way.probe:
                 self.limits.probes.take(stage.name, on_its_way(visit.job), now + round(ON_ITS_WAY_S * 1000))
-            self.jobs.hand_over(record, stage.lane)
+            self.jobs.waits(visit.job, stage.lane)
             return Elsewhere(stage.lane, stage.name, self.view(visit.job))
         plan, kept, known = record["plan"], ways.kept(way.place), self.health.renewed(stage)
         row = self.jobs.row(visit, stage.name, stage, None, len(plan) - way.place - 1)

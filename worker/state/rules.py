@@ -30,8 +30,8 @@ from worker.failover.state import (
 Prices = Callable[[Stage], tuple[float, float] | None]
 """USD per 1M tokens, input and output, of a stage; None where they are not known."""
 
-_FIRST = 7
-"""KEYS of Lua count from 1, and six come before those of the stages."""
+_FIRST = 8
+"""KEYS of Lua count from 1, and seven come before those of the stages."""
 
 SENT_AGAIN_MS = 45_000
 """A parked job that was sent on and that no worker has claimed since is sent again after this, if its lane's queue is
@@ -76,7 +76,7 @@ class Rules:
         self.fields: Mapping[str, str] = fields
         self.digest = hashlib.blake2b(_dump(fields).encode(), digest_size=8).hexdigest()
         self.key = keys.rules(self.digest)
-        self.keys = (keys.WORKERS, keys.GATES, self.key, keys.PARKED, keys.OPEN, keys.DEAD, *self._places)
+        self.keys = (keys.WORKERS, keys.GATES, self.key, keys.PARKED, keys.OPEN, keys.DEAD, keys.WAITING, *self._places)
         """KEYS of every script but those of a job, which come last."""
 
     def _place(self, key: str) -> int:

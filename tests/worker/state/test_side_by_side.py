@@ -28,6 +28,7 @@ from staffel_wire.stages import Action
 from tests.worker.state.books import Book, MemoryBook, RedisBook
 from tests.worker.state.histories import ENDINGS, NAMES, NUMBERS, OWNERS, PLANS, SECONDS, STAGES, WALKS, Ending
 from tests.worker.state.test_contract import answered, failed
+from tests.worker.state.tickets import waiting
 from worker.failover.answer import Status
 from worker.failover.attempt import Reason
 from worker.failover.state import Admission, Elsewhere, Lesson, Parked, Permit, Settlement, Visit
@@ -127,6 +128,12 @@ class SideBySide(RuleBasedStateMachine):
         self.lives[number] += 1
         self._each(lambda book: book.born(self._owner(number)))
 
+    @rule(job=jobs, number=NUMBERS)
+    def give_back(self, job: str, number: int) -> None:
+        """As a worker that ends does with what it has under way."""
+        self._each(lambda book: book.hand_back(self._owner(number), job))
+        self._same_view(job)
+
     @rule(job=jobs)
     def cancel(self, job: str) -> None:
         self._each(lambda book: book.cancel(job))
@@ -152,6 +159,8 @@ class SideBySide(RuleBasedStateMachine):
         for name, stage in STAGES.items():
             mine, theirs = _of_memory(self.memory, stage, now), _of_redis(self.keys, stage, now)
             assert mine == theirs, name
+        for queue in ("cloud", "cloud.batch", "ollama", "ollama.batch"):
+            assert waiting(self.keys, queue) == self.memory.state.jobs.waiting.get(queue, []), queue
 
     def teardown(self) -> None:
         try:
