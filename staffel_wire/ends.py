@@ -23,14 +23,15 @@ def cancelling(
     job: str, kept: Kept, *, running: bool = True, now_ms: int | None = None
 ) -> tuple[list[str], list[str | int]]:
     """KEYS and ARGV of cancel.lua; with `running` false a call under way is left alone."""
-    names = [keys.job(job), keys.attempts(job), keys.WORKERS, keys.PARKED, keys.OPEN, keys.DEAD, keys.revoked(job)]
+    names = [keys.job(job), keys.attempts(job), keys.WORKERS, keys.PARKED, keys.OPEN, keys.DEAD]
+    names += [keys.revoked(job), keys.WAITING]
     return names, [*_given(kept), "" if now_ms is None else now_ms, int(running), keys.REVOKED_TTL_S]
 
 
 def polling(jobs: Sequence[str], kept: Kept, now_ms: int | None = None) -> tuple[list[str], list[str | int]]:
     """KEYS and ARGV of poll.lua."""
     names = [name for job in jobs for name in (keys.job(job), keys.attempts(job))]
-    return [keys.WORKERS, keys.OPEN, keys.DEAD, *names], [*_given(kept), "" if now_ms is None else now_ms]
+    return [keys.WORKERS, keys.OPEN, keys.DEAD, keys.WAITING, *names], [*_given(kept), "" if now_ms is None else now_ms]
 
 
 def _given(kept: Kept) -> list[str | int]:

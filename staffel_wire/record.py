@@ -45,6 +45,7 @@ def as_object(job: str, record: Mapping[str, str], ledger: Mapping[str, str], no
         "parked_for": record.get("parked_for") if status == "parked" else None,
         "follows": record.get("follows"),
         "why": record.get("why"),
+        "priority": record.get("priority") or "interactive",
         "attempts": rows,
     }
 

@@ -19,6 +19,7 @@ from celery.app.trace import build_tracer
 from celery.worker import state
 from celery.worker.consumer.consumer import Consumer
 
+from staffel_wire import keys
 from worker import process
 from worker.held import Held, Holding, read_the_last
 from worker.pool import Heard
@@ -48,7 +49,7 @@ class SafeConsumer(Consumer):
         self.taken, self.turned_at = 0, time.monotonic()
         self._kept: list[Any] = []  # requests whose connection is gone
         self._qos: Held | None = None
-        self._queues: list[str] = []
+        self._queues: dict[str, list[str]] = {}
         self._draining = self._broken = self._stands_by = False
         self._aside: list[str] = []  # the queues that are served once the lane is ours
         self._one_by_one = threading.Lock()
@@ -68,10 +69,10 @@ class SafeConsumer(Consumer):
         with channel.conn_or_acquire() as client:
             seconds, micros = client.time()
         self.told_time(seconds + micros / 1e6)
-        lanes = list(self.app.amqp.queues.consume_from)
-        self._queues = [channel._q_for_pri(lane, step) for lane in lanes for step in channel.priority_steps] or (  # noqa: SLF001
-            self._queues
-        )
+        self._queues = {
+            queue: [channel._q_for_pri(queue, step) for step in channel.priority_steps]  # noqa: SLF001
+            for queue in self.app.amqp.queues.consume_from
+        } or self._queues
         return connection
 
     def on_connection_error_after_connected(self, exc: Exception) -> None:
@@ -126,15 +127,21 @@ class SafeConsumer(Consumer):
             for queue in self._aside if self.task_consumer is not None else ():
                 super().add_task_queue(queue)
 
+    # An operator who names the lane means both of its queues, as `-Q` does.
+
     def add_task_queue(self, queue: str, *args: Any, **options: Any) -> None:  # noqa: ANN401 - Celery's own signatures
-        if not self._stands_by:
-            super().add_task_queue(queue, *args, **options)
-        elif queue not in self._aside:
-            self._aside.append(queue)
+        others = keys.queues(queue)[1:]
+        if self._stands_by:
+            self._aside += [name for name in (queue, *others) if name not in self._aside]
+            return
+        super().add_task_queue(queue, *args, **options)
+        for other in others:
+            super().add_task_queue(other)
 
     def cancel_task_queue(self, queue: str) -> None:
-        self._aside = [name for name in self._aside if name != queue]
-        super().cancel_task_queue(queue)
+        for name in keys.queues(queue):
+            self._aside = [aside for aside in self._aside if aside != name]
+            super().cancel_task_queue(name)
 
     # --- the end
 
@@ -201,7 +208,10 @@ class SafeConsumer(Consumer):
         return [*kept, *(self._qos.held() if self._qos is not None else ())]
 
     def queues(self) -> Sequence[str]:
-        return self._queues
+        """Without those that an operator has cancelled, unless that is all."""
+        known, consumed = self._queues, self.app.amqp.queues.consume_from
+        some = [lists for queue, lists in known.items() if queue in consumed]
+        return [name for lists in some or known.values() for name in lists]
 
     def told_time(self, server_s: float) -> None:
         if self._qos is not None:

@@ -33,7 +33,7 @@ end
 
 -- A reader's view: everything of the record but the request, and the ledger.
 local SEEN = {'status', 'chain', 'label', 'lane', 'plan', 'submitted_at', 'deadline_at', 'enqueued_at', 'queued_ms',
-  'ended_at', 'answer', 'parked_for', 'retry_at', 'why', 'follows'}
+  'ended_at', 'answer', 'parked_for', 'retry_at', 'why', 'follows', 'priority'}
 local function view(job, attempts)
   local record, values = {}, redis.call('HMGET', job, unpack(SEEN))
   for i, name in ipairs(SEEN) do
@@ -106,14 +106,43 @@ local function is_being_told(workers, record, now, dead_after)
   return alive(workers, record.teller, now, dead_after) and now - since < TELLS_MS
 end
 
--- `kept`: the keys of the open jobs and of the dead letters, and the seconds for which an answer, a ledger and a dead
--- letter are kept. `why`: what the attempts do not say. Only a dead letter keeps its request.
+-- The queue of a lane in which jobs of this priority wait.
+local function queue_of(lane, priority)
+  return priority == 'batch' and lane .. '.batch' or lane
+end
+
+local function give_up_ticket(waiting, job)
+  local ticket = redis.call('HGET', job, 'ticket')
+  if not ticket then return end
+  redis.call('ZREM', waiting, ticket)
+  redis.call('HDEL', job, 'ticket')
+end
+
+-- A job waits in this queue from now on, last of all, or (`front`) before all. How many wait before it is one ZLEXCOUNT:
+-- from `[QUEUE ` to `(` and its ticket. The clock may stand still or be set back, and none comes before its turn.
+local function take_ticket(waiting, job, id, queue, now_us, front)
+  give_up_ticket(waiting, job)
+  local bounds, seq = {'[' .. queue .. ' ', '(' .. queue .. '!'}, now_us
+  local first = front and redis.call('ZRANGEBYLEX', waiting, bounds[1], bounds[2], 'LIMIT', 0, 1)
+    or redis.call('ZREVRANGEBYLEX', waiting, bounds[2], bounds[1], 'LIMIT', 0, 1)
+  local other = first[1] and tonumber(string.match(first[1], ' (%d+) '))
+  if other then seq = front and other - 1 or math.max(seq, other + 1) end
+  local ticket = string.format('%s %016.0f %s', queue, seq, id)
+  redis.call('ZADD', waiting, 0, ticket)
+  redis.call('HSET', job, 'ticket', ticket)
+  local ends = tonumber(redis.call('HGET', job, 'deadline_at'))
+  keep(waiting, math.max(ends - now_us / 1000, 0) + BEYOND_MS)
+end
+
+-- `kept`: the keys of the open jobs, the dead letters and the tickets, and the seconds for which an answer, a ledger and a
+-- dead letter are kept. `why`: what the attempts do not say. Only a dead letter keeps its request.
 local function finish(job, attempts, status, now, kept, unfit, why)
   local id = string.match(job, '{(.*)}$')
   local was = fields(job, 'status', 'enqueued_at', 'queued_ms', 'owner', 'celery', 'followers')
   if WAITS[was.status] then
     redis.call('HSET', job, 'queued_ms', tonumber(was.queued_ms or 0) + now - tonumber(was.enqueued_at or now))
   end
+  give_up_ticket(kept.waiting, job)
   settle_orphans(attempts, now)
   if status == 'exhausted' and fits_nowhere(job, attempts, unfit) then status = 'refused' end
   local dead = kept.dead_ttl > 0 and DIES[status]

@@ -2,11 +2,12 @@
 -- An id that is known already is left alone, unless it ended without an answer and `anew` is '1'.
 -- With an idempotency key: where another job has it and asks the same, a caller who can takes that job ('join'), and
 -- else this one is written and shares the other's end ('follow'); a job that is `gone` has it no more.
--- KEYS: the record, the ledger, the queue, the open jobs, the dead letters, the idempotency key's hash (if one is given).
+-- KEYS: the record, the ledger, the queue, the open jobs, the dead letters, the tickets, the idempotency key's hash (if one
+-- is given).
 -- ARGV: the id, the request, the record's other fields as JSON, the message ('' sends none), `anew`, milliseconds until
 -- the deadline, for which the record outlives it, and until housekeeping looks; the time (tests only); then with a key
 -- the digest of what is asked, its milliseconds, join or follow, which job is gone, and the key's own digest.
-local job, attempts, queue, open, dead, key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local job, attempts, queue, open, dead, waiting, key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local id, request, others, message, anew = ARGV[1], ARGV[2], cjson.decode(ARGV[3]), ARGV[4], ARGV[5]
 local deadline_ms, beyond_ms, looks_ms, now = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), now_ms(ARGV[9])
 local digest, key_ms, mode, gone, named = ARGV[10], tonumber(ARGV[11]), ARGV[12], ARGV[13], ARGV[14]
@@ -47,5 +48,6 @@ redis.call('HSET', job, 'status', 'queued', 'request', request, 'submitted_at', 
 redis.call('PEXPIRE', job, deadline_ms + beyond_ms)
 look_at(open, id, now + math.min(looks_ms, deadline_ms), now)
 keep(open, deadline_ms + BEYOND_MS)
+take_ticket(waiting, job, id, queue, now * 1000, false)
 if message ~= '' then redis.call('LPUSH', queue, message) end
 return {'new', 'queued'}

@@ -10,6 +10,7 @@ from typing import Any
 
 from config.file import General
 from config.stages import CLOUD, Chain, Stage, identity
+from staffel_wire.request import Priority
 from staffel_wire.stages import MOST_OFF_MS, Action
 from worker.failover.answer import Status, View
 from worker.failover.attempt import Attempt, Outcome, Reason
@@ -59,10 +60,11 @@ class Memory:
     def submit(  # noqa: PLR0917 - a record's fields
         self, job: str, request: Mapping[str, Any], plan: tuple[str, ...], lane: str, deadline: float,
         chain: str = "default", tokens_in: int = 0, tokens_out: int | None = None,
+        priority: Priority = "interactive",
     ) -> None:  # fmt: skip
         """Write a new job's record; `deadline` in seconds from now, tokens as the door estimates them."""
         said = {"plan": plan, "lane": lane, "chain": chain, "tokens_in": tokens_in, "tokens_out": tokens_out}
-        self.jobs.submit(job, request, deadline, **said)
+        self.jobs.submit(job, request, deadline, **said, priority=priority)
 
     def cancel(self, job: str) -> None:
         """A job that nobody works on ends here; another is marked, and ends at its next admit."""
@@ -113,7 +115,7 @@ class Memory:
         if not called:
             self.claims.take_back_lost_permit(Visit(job, "", owner, ""), record, self.stages, self.chains)
         self.claims.let_go(job, record, self.stages, Reason.DRAINED)
-        record |= {"status": "queued", "owner": "", "enqueued_at": self._ms()}
+        self.jobs.waits(job, record["lane"], front=True)
         return True
 
     def _next(self, visit: Visit, record: Record, *, first: bool) -> Admission:
@@ -142,7 +144,7 @@ class Memory:
         if stage.lane != visit.lane:
             if way.probe:
                 self.limits.probes.take(stage.name, on_its_way(visit.job), now + round(ON_ITS_WAY_S * 1000))
-            self.jobs.hand_over(record, stage.lane)
+            self.jobs.waits(visit.job, stage.lane)
             return Elsewhere(stage.lane, stage.name, self.view(visit.job))
         plan, kept, known = record["plan"], ways.kept(way.place), self.health.renewed(stage)
         row = self.jobs.row(visit, stage.name, stage, None, len(plan) - way.place - 1)

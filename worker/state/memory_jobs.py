@@ -11,6 +11,7 @@ from typing import Any
 
 from config.file import General
 from config.stages import Stage
+from staffel_wire import keys
 from staffel_wire import record as shown
 from worker.failover.answer import ENDED, Status, View
 from worker.failover.attempt import Attempt, Outcome, Reason
@@ -32,6 +33,8 @@ class Jobs:
         self.now, self.general = now, general
         self.records: dict[str, Record] = {}
         self.ledgers: dict[str, dict[str, str]] = {}
+        self.waiting: dict[str, list[str]] = {}
+        """The jobs of each queue in their order, as the tickets of Redis tell it."""
 
     def submit(self, job: str, request: Mapping[str, Any], deadline: float, **said: Any) -> None:  # noqa: ANN401 - fields
         """Write a new job's record; `deadline` in seconds from now."""
@@ -44,17 +47,29 @@ class Jobs:
             "owner": "", "delivery": "", "cancel": False, "permit": None, "deaths": 0,
         }  # fmt: skip
         self.ledgers[job] = {}
+        self.waits(job, said["lane"])
+
+    def waits(self, job: str, lane: str, *, front: bool = False) -> None:
+        """The job waits in its queue of this lane from now on, last of all, or before all."""
+        record = self.records[job]
+        record |= {"status": "queued", "owner": "", "lane": lane, "enqueued_at": self.now()}
+        self._waits_no_more(job)
+        line = self.waiting.setdefault(keys.queue(lane, record["priority"]), [])
+        line.insert(0 if front else len(line), job)
+
+    def _waits_no_more(self, job: str) -> None:
+        for line in self.waiting.values():
+            if job in line:
+                line.remove(job)
 
     def claim(self, record: Record, visit: Visit) -> None:
         """The visit's owner has the job from now on."""
         if record["owner"] == "":
             record["queued_ms"] += self.now() - record["enqueued_at"]
         record |= {"owner": visit.owner, "delivery": visit.delivery, "status": "running", "lane": visit.lane}
+        self._waits_no_more(visit.job)
         for name in ("parked_for", "retry_at"):
             record.pop(name, None)
-
-    def hand_over(self, record: Record, lane: str) -> None:
-        record |= {"status": "queued", "owner": "", "lane": lane, "enqueued_at": self.now()}
 
     def parked(self, job: str, stage: Stage, reason: Reason, until: int) -> Parked:
         record = self.records[job]
@@ -92,6 +107,7 @@ class Jobs:
         record, waited = self.records[job], Status(self.records[job]["status"])
         if waited in WAITS:
             record["queued_ms"] += self.now() - record["enqueued_at"]
+        self._waits_no_more(job)
         self.settle_orphans(job)
         if status is Status.EXHAUSTED and self._fits_nowhere(job):
             status = Status.REFUSED

@@ -31,6 +31,7 @@ HELD_S = 12.0
 SERVED_MS = 2_000
 
 _CHUNK = 50
+_GONE = "gone"
 _PRIORITIES = ("", "\x06\x163", "\x06\x166", "\x06\x169")
 """kombu's lists of one queue, a list for each step of priority (kombu.transport.redis, 5.7)."""
 
@@ -56,7 +57,7 @@ class Found:
 
     job: str
     need: Need
-    lane: str
+    queue: str
     signature: str
     mark: str
 
@@ -71,6 +72,7 @@ class OpenJobs:
         self._reconcile = redis.register_script(source("reconcile", _SCRIPTS))
         self._follow = redis.register_script(source("follow", _SCRIPTS))
         self._requeue = redis.register_script(source("requeue", _SCRIPTS))
+        self._lapse = redis.register_script(source("lapse", _SCRIPTS))
         self._told = redis.register_script(source("told", _SCRIPTS))
         self._seek = redis.register_script(source("seek", _SCRIPTS))
         self._held = redis.register_script(source("held", _SCRIPTS))
@@ -92,12 +94,25 @@ class OpenJobs:
         """
         names = [name for job in jobs for name in (keys.job(job), keys.attempts(job))]
         given = [keys.WORKER_DEAD_AFTER_MS, *self._kept, _given(now_ms), self._most, LOOKS_MS, SOONER_MS, member]
-        found = await self._reconcile(
-            keys=[keys.WORKERS, keys.OPEN, keys.DEAD, keys.PARKED, self.office, *names], args=given
-        )
+        lists = [keys.WORKERS, keys.OPEN, keys.DEAD, keys.PARKED, self.office, keys.WAITING]
+        found = await self._reconcile(keys=[*lists, *names], args=given)
+        await self._forget([jobs[place] for place, what, *_ in found if what == _GONE])
         return [
-            Found(jobs[place], Need(what), lane, signature, mark or "") for place, what, lane, signature, mark in found
+            Found(jobs[place], Need(what), queue, signature, mark or "")
+            for place, what, queue, signature, mark in found
+            if what != _GONE
         ]
+
+    async def _forget(self, gone: Sequence[str]) -> None:
+        """Take jobs without a record out of the lists; only the record knew which ticket was theirs."""
+        if not gone:
+            return
+        whose, first = frozenset(gone), 0
+        while tickets := await self._redis.zrange(keys.WAITING, first, first + MOST_LOOKED_AT - 1):
+            theirs = {one: job for one in map(str, tickets) if (job := one.split(" ", 2)[2]) in whose}
+            names = [keys.WAITING, *map(keys.job, theirs.values())]
+            first += MOST_LOOKED_AT - int(await self._lapse(keys=names, args=list(theirs)))
+        await self._lapse(keys=[keys.OPEN, *map(keys.job, gone)], args=gone)
 
     async def follow(self, job: str, leader: str, now_ms: int | None = None) -> list[Any]:
         """Have a job wait for the end of another, or share it, or go its own way: what the script says.
@@ -106,7 +121,8 @@ class OpenJobs:
         """
         key = str(await self._redis.hget(keys.job(job), "key") or "")
         while True:
-            names = [keys.job(job), keys.attempts(job), keys.job(leader), keys.OPEN, keys.DEAD, keys.idempotency(key)]
+            names = [keys.job(job), keys.attempts(job), keys.job(leader), keys.OPEN, keys.DEAD]
+            names += [keys.idempotency(key), keys.WAITING]
             said = await self._follow(keys=names, args=[LOOKS_MS, *self._kept, leader, _given(now_ms), job])
             if said[0] != "instead":
                 return list(said)
@@ -126,12 +142,12 @@ class OpenJobs:
         return frozenset(str(member).partition("/")[0] for member in members)
 
     async def whereabouts(self, lanes: Iterable[str], now_ms: int | None = None) -> frozenset[str]:
-        """The jobs whose messages are in the queues of these lanes, or in the hands of a living consumer.
+        """The jobs whose messages are in both queues of these lanes, or in the hands of a living consumer.
 
         Queues first, each from its newest message on: one that is taken meanwhile is seen in its consumer's hands.
         """
         found: set[str] = set()
-        for queue in (lane + step for lane in lanes for step in _PRIORITIES):
+        for queue in (queue + step for lane in lanes for queue in keys.queues(lane) for step in _PRIORITIES):
             first = 0
             while jobs := await self._seek(keys=[queue], args=[first, first + _CHUNK - 1]):
                 found.update(jobs)
@@ -141,12 +157,12 @@ class OpenJobs:
 
     async def requeue(self, job: str, queued: str, now_ms: int | None = None) -> bool:
         """Whether a job whose message is nowhere is to be sent again: not if it has gone on since it was `queued`."""
-        names = [keys.job(job), keys.OPEN]
+        names = [keys.job(job), keys.OPEN, keys.WAITING]
         return bool(await self._requeue(keys=names, args=[queued, LOOKS_MS, _given(now_ms)]))
 
-    async def push(self, jobs: Sequence[str], lane: str) -> None:
+    async def push(self, jobs: Sequence[str], queue: str) -> None:
         """Put plain messages of these jobs to the front of a queue: they have waited already."""
-        await self._redis.rpush(lane, *(envelope(job, lane, origin=HOUSEKEEPING) for job in jobs))
+        await self._redis.rpush(queue, *(envelope(job, queue, origin=HOUSEKEEPING) for job in jobs))
 
 
 def _given(now_ms: int | None) -> int | str:

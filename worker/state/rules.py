@@ -31,8 +31,8 @@ from worker.state.lane_lease import LEASE_S
 Prices = Callable[[Stage], tuple[float, float] | None]
 """USD per 1M tokens, input and output, of a stage; None where they are not known."""
 
-_FIRST = 7
-"""KEYS of Lua count from 1, and six come before those of the stages."""
+_FIRST = 8
+"""KEYS of Lua count from 1, and seven come before those of the stages."""
 
 SENT_AGAIN_MS = 45_000
 """A parked job that was sent on and that no worker has claimed since is sent again after this, if its lane's queue is
@@ -77,7 +77,7 @@ class Rules:
         self.fields: Mapping[str, str] = fields
         self.digest = hashlib.blake2b(_dump(fields).encode(), digest_size=8).hexdigest()
         self.key = keys.rules(self.digest)
-        self.keys = (keys.WORKERS, keys.GATES, self.key, keys.PARKED, keys.OPEN, keys.DEAD, *self._places)
+        self.keys = (keys.WORKERS, keys.GATES, self.key, keys.PARKED, keys.OPEN, keys.DEAD, keys.WAITING, *self._places)
         """KEYS of every script but those of a job, which come last."""
 
     def _place(self, key: str) -> int:
@@ -92,7 +92,7 @@ class Rules:
             "max_out": stage.max_output_tokens, "nano_in": price[0] * _PER_TOKEN, "nano_out": price[1] * _PER_TOKEN,
             "breaker": _breaker(stage.breaker), "burst_us": math.floor(limits.burst * 1_000_000),
             "hash": self._place(keys.stage(stage.name)), "probe": self._place(keys.probe(stage.name)),
-            "line": self._place(keys.line(stage.name)), "queue": self._place(stage.lane),
+            "line": self._place(keys.line(stage.name)), "queues": list(map(self._place, keys.queues(stage.lane))),
             "places": self._place(keys.group_in_flight(group) if group else keys.in_flight(stage.name)),
             "most": most, "rpm": rpm, "tpm": tpm,
             "mates": [mate.name for mate in stages.values() if mate is stage or (group and mate.limit_group == group)],

@@ -24,10 +24,12 @@ from redis import Redis
 
 from config.stages import Stage, identity
 from staffel_wire import keys
+from staffel_wire.request import Priority
 from staffel_wire.stages import Action
 from tests.worker.state.books import Book, MemoryBook, RedisBook
 from tests.worker.state.histories import ENDINGS, NAMES, NUMBERS, OWNERS, PLANS, SECONDS, STAGES, WALKS, Ending
 from tests.worker.state.test_contract import answered, failed
+from tests.worker.state.tickets import waiting
 from worker.failover.answer import Status
 from worker.failover.attempt import Reason
 from worker.failover.state import Admission, Elsewhere, Lesson, Parked, Permit, Settlement, Visit
@@ -68,11 +70,13 @@ class SideBySide(RuleBasedStateMachine):
         tokens=st.sampled_from([(0, None), (40, None), (100, 50), (1000, 10), (333, 4000)]),
         chain=st.sampled_from(["default", "cheap"]),
         at_home=st.sampled_from([False, False, False, True]),
+        priority=st.sampled_from(["interactive", "batch"]),
     )
-    def submit(
-        self, plan: list[str], deadline: float, tokens: tuple[int, int | None], chain: str, *, at_home: bool
-    ) -> str:
-        return self._submit(plan, deadline, tokens, chain, at_home=at_home)
+    def submit(  # noqa: PLR0917 - hypothesis gives them by name
+        self, plan: list[str], deadline: float, tokens: tuple[int, int | None], chain: str, at_home: bool,
+        priority: Priority,
+    ) -> str:  # fmt: skip
+        return self._submit(plan, deadline, tokens, chain, at_home=at_home, priority=priority)
 
     @rule(target=permits, plan=PLANS, number=NUMBERS, endings=WALKS)
     def ask(self, plan: list[str], number: int, endings: list[str]) -> Any:
@@ -127,6 +131,12 @@ class SideBySide(RuleBasedStateMachine):
         self.lives[number] += 1
         self._each(lambda book: book.born(self._owner(number)))
 
+    @rule(job=jobs, number=NUMBERS)
+    def give_back(self, job: str, number: int) -> None:
+        """As a worker that ends does with what it has under way."""
+        self._each(lambda book: book.hand_back(self._owner(number), job))
+        self._same_view(job)
+
     @rule(job=jobs)
     def cancel(self, job: str) -> None:
         self._each(lambda book: book.cancel(job))
@@ -152,6 +162,8 @@ class SideBySide(RuleBasedStateMachine):
         for name, stage in STAGES.items():
             mine, theirs = _of_memory(self.memory, stage, now), _of_redis(self.keys, stage, now)
             assert mine == theirs, name
+        for queue in ("cloud", "cloud.batch", "ollama", "ollama.batch"):
+            assert waiting(self.keys, queue) == self.memory.state.jobs.waiting.get(queue, []), queue
 
     def teardown(self) -> None:
         try:
@@ -171,13 +183,14 @@ class SideBySide(RuleBasedStateMachine):
             book.tick(seconds)
 
     def _submit(
-        self, plan: list[str], deadline: float, tokens: tuple[int, int | None], chain: str, *, at_home: bool
-    ) -> str:
+        self, plan: list[str], deadline: float, tokens: tuple[int, int | None], chain: str, *, at_home: bool,
+        priority: Priority = "interactive",
+    ) -> str:  # fmt: skip
         self.submitted += 1
         job = f"j{self.submitted:03}"
         for book in self.books:
             book.submit(*plan, job=job, deadline=deadline, tokens_in=tokens[0], tokens_out=tokens[1], chain=chain,
-                        local_only=at_home)  # fmt: skip
+                        local_only=at_home, priority=priority)  # fmt: skip
         self._same_view(job)
         return job
 

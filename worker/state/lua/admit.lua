@@ -14,7 +14,7 @@ end
 
 local record = fields(job, 'status', 'owner', 'fence', 'plan', 'next', 'deadline_at', 'local_only', 'images', 'cancel',
   'enqueued_at', 'queued_ms', 'delivery', 'again', 'permit', 'chain', 'tokens_in', 'tokens_out', 'parked_for', 'follows',
-  'deaths', 'told', 'teller', 'ended_at', 'celery', 'telling_at')
+  'deaths', 'told', 'teller', 'ended_at', 'celery', 'telling_at', 'priority')
 
 local function over(status, retry_at, why)
   leave(record.plan)
@@ -51,6 +51,7 @@ local function claim()
   local s = record.parked_for and stage_of(record.parked_for)
   if s then give_back(KEYS[s.probe], kept_for(id)) end
   redis.call('HDEL', job, 'parked_for', 'retry_at')
+  give_up_ticket(tickets, job)
   redis.call('ZADD', open, 'NX', now + ALL.looks_ms, id) -- all workers may have been away for days
   keep(open, ALL.day_ms)
   leave_lines(id)
@@ -151,6 +152,7 @@ local function handed_on(s, due)
   write_rows()
   if due then lease(KEYS[s.probe], kept_for(id), now, now + ALL.on_its_way_ms) end
   redis.call('HSET', job, 'status', 'queued', 'owner', '', 'lane', s.lane, 'enqueued_at', now)
+  take_ticket(tickets, job, id, queue_of(s.lane, record.priority), now * 1000, false)
   return {'elsewhere', s.lane, s.name, view(job, attempts), now}
 end
 

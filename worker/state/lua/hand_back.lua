@@ -4,7 +4,7 @@
 -- Uses gates, leases, rules, limits, permits.
 local owner, now, broken, called = ARGV[1], now_ms(ARGV[2]), ARGV[3] == '1', ARGV[4] == '1'
 
-local record = fields(job, 'status', 'owner', 'permit', 'next', 'again')
+local record = fields(job, 'status', 'owner', 'permit', 'next', 'again', 'lane', 'priority')
 if record.status ~= 'running' or record.owner ~= owner then return 0 end
 local permit = record.permit and cjson.decode(record.permit)
 if permit and not called then
@@ -23,7 +23,8 @@ if deaths >= ALL.max_deliveries then
   finish(job, attempts, 'exhausted', now, ENDS, ALL.unfit, poisoned(deaths))
   return 1
 end
-if permit and permit.onward then redis.call('HSET', job, 'lane', permit.onward) end
-redis.call('HSET', job, 'status', 'queued', 'owner', '', 'enqueued_at', now)
-look_at(open, string.match(job, '{(.*)}$'), now + ALL.looks_ms, now)
+local lane, id = permit and permit.onward or record.lane, string.match(job, '{(.*)}$')
+redis.call('HSET', job, 'status', 'queued', 'owner', '', 'enqueued_at', now, 'lane', lane)
+take_ticket(tickets, job, id, queue_of(lane, record.priority), now * 1000, true)
+look_at(open, id, now + ALL.looks_ms, now)
 return 1

@@ -1,13 +1,13 @@
 -- What a worker's configuration says of its stages, and where their keys are.
--- KEYS: the living workers, the gates, the rules, the parked jobs, the open ones, the dead letters, then the stages' keys
--- at the places that the rules name; the job's record and ledger last, where there is one.
-local workers, gates, rules, parked, open = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+-- KEYS: the living workers, the gates, the rules, the parked jobs, the open ones, the dead letters, the tickets, then the
+-- stages' keys at the places that the rules name; the job's record and ledger last, where there is one.
+local workers, gates, rules, parked, open, tickets = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[7]
 local job, attempts = KEYS[#KEYS - 1], KEYS[#KEYS]
 local text = redis.call('HGET', rules, '*')
 if not text then return {'rules'} end
 local ALL, known_stages = cjson.decode(text), {}
 local ENDS = {open = open, dead = KEYS[6], answer_ttl = ALL.answer_ttl, ledger_ttl = ALL.ledger_ttl,
-  dead_ttl = ALL.dead_ttl}
+  dead_ttl = ALL.dead_ttl, waiting = tickets}
 
 -- The rules of a stage are a line, `ID LANE HOME IMAGES MODEL`, which is all that is needed to pass it over, and the
 -- rest as JSON, read where it is looked at.
