@@ -65,6 +65,17 @@ def housekeeper(digest: str) -> str:
     return f"staffel:housekeeper:{digest}"
 
 
+LANES = "staffel:lanes"
+"""A hash: lane -> what its worker does now, as JSON: `owner`, `since` when the call under way began, `in_hand` how many
+jobs it has admitted, `at` when it said so; in server milliseconds.
+"""
+
+
+def lane(name: str) -> str:
+    """A lease of one: the worker process that may ask the host of a lane that runs one request at a time."""
+    return f"staffel:lane:{name}"
+
+
 def worker(member: str) -> str:
     """What one worker process says of its own consumption, a hash."""
     return f"staffel:worker:{member}"

@@ -37,6 +37,7 @@ end
 local still = give_back_leases(permit)
 local s, alarm, suspect = stage_of(permit.stage), false, false
 if s then
+  if s.host then shorten_lane(s, caller, now) end
   local requests, tokens, nano = unused(s)
   refund(permit, requests, tokens, nano, now)
   local known = renewed(s)
