@@ -130,17 +130,16 @@ class SafeConsumer(Consumer):
     # An operator who names the lane means both of its queues, as `-Q` does.
 
     def add_task_queue(self, queue: str, *args: Any, **options: Any) -> None:  # noqa: ANN401 - Celery's own signatures
-        others = keys.queues(queue)[1:]
         if self._stands_by:
-            self._aside += [name for name in (queue, *others) if name not in self._aside]
+            self._aside += [name for name in keys.queues(queue) if name not in self._aside]
             return
         super().add_task_queue(queue, *args, **options)
-        for other in others:
+        for other in keys.queues(queue)[1:]:
             super().add_task_queue(other)
 
     def cancel_task_queue(self, queue: str) -> None:
         for name in keys.queues(queue):
-            self._aside = [aside for aside in self._aside if aside != name]
+            self._aside = [other for other in self._aside if other != name]
             super().cancel_task_queue(name)
 
     # --- the end
