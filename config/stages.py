@@ -32,6 +32,12 @@ _DURATION = re.compile(r"-?(\d+(\.\d+)?(ms|s|m|h))+")
 MAX_REPLY_BYTES = 8_000_000
 """Bytes of one reply that are read where a stage names no other bound."""
 
+COLD_LOAD_S = 60.0
+"""A model of some gigabytes is read from a disk in so long."""
+
+COOL_OFF_S = 1.0
+"""A host that was left in mid-call may still work at it: it notices when it comes to the next token."""
+
 MOST_TOKENS = 10_000_000
 """At the highest price that a stage may name, a call of so many is still a whole number of nano-USD to Redis's Lua."""
 
@@ -79,6 +85,7 @@ class StageTable(Table):
     first_token_timeout: Seconds | None = None
     idle_timeout: Seconds | None = None
     cold_load_timeout: Seconds | None = None
+    cool_off: float = Field(default=COOL_OFF_S, ge=0, le=86_400, allow_inf_nan=False)
     reserve: float = Field(default=0.0, ge=0, le=86_400, allow_inf_nan=False)
     num_ctx: int = Field(default=4096, ge=256)
     keep_alive: str | int = "30m"
@@ -206,6 +213,10 @@ class Stage:
     connect_timeout: float = 3.0
     first_token_timeout: float | None = None
     idle_timeout: float | None = None
+    cold_load_timeout: float = COLD_LOAD_S
+    """For the first token of a call whose model has to be loaded first; `timeout` then starts with that token."""
+    cool_off: float = COOL_OFF_S
+    """How long a lane's host is left alone after a call that was broken off."""
     reserve: float = 0.0
     num_ctx: int = 4096
     keep_alive: str | int = "30m"
@@ -222,6 +233,11 @@ class Stage:
     usd_per_day: float | None = None
     on_unknown: Literal["retry", "skip"] = "retry"
     """Whether it is asked again where nobody saw what came of its call, since the worker died."""
+
+    @property
+    def longest(self) -> float:
+        """Seconds that one call may take at most, the load of its model with it."""
+        return self.timeout + (self.cold_load_timeout if self.provider == "ollama" else 0.0)
 
 
 def identity(stage: Stage) -> str:
@@ -258,6 +274,8 @@ def stage(name: str, table: StageTable, api_key: str | None) -> Stage:
         connect_timeout=table.connect_timeout,
         first_token_timeout=table.first_token_timeout,
         idle_timeout=table.idle_timeout,
+        cold_load_timeout=cold_load_timeout(table),
+        cool_off=table.cool_off,
         reserve=table.reserve,
         num_ctx=table.num_ctx,
         keep_alive=table.keep_alive,
@@ -274,6 +292,11 @@ def stage(name: str, table: StageTable, api_key: str | None) -> Stage:
         usd_per_day=table.usd_per_day,
         on_unknown=table.on_unknown,
     )
+
+
+def cold_load_timeout(table: StageTable) -> float:
+    """As written; else a minute, and never less than a call has whose model is there."""
+    return table.cold_load_timeout or max(COLD_LOAD_S, table.first_token_timeout or table.timeout)
 
 
 def lane_of(table: StageTable) -> str:

@@ -158,7 +158,7 @@ class Memory:
             tokens=cost(tokens, limits.tokens_per_minute) if limits.tokens_per_minute else 0,
             nano=nano, day=end_of_day(now), chain=record["chain"],
         )  # fmt: skip
-        longest = min(round(way.stage.timeout * 1000), ways.left() - ways.kept(way.place))
+        longest = min(round(way.stage.longest * 1000), ways.left() - ways.kept(way.place))
         end = now + longest + round(PROBE_AFTER_S * 1000)
         self.limits.take(way.stage, record["permit"], end, self.chains, now)
 
