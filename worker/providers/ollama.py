@@ -78,7 +78,7 @@ class Ollama(Adapter):
         return f"{call.stage.base_url.rstrip('/')}/api/chat"
 
     def headers(self, stage: Stage) -> Mapping[str, str]:
-        return {"authorization": f"Bearer {stage.api_key.get_secret_value()}"} if stage.api_key else {}
+        return authorization(stage)
 
     def params(self, call: Call) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         stages, requests = super().params(call)
@@ -123,6 +123,11 @@ def _messages(call: Call) -> list[dict[str, Any]]:
     if last is not None and request.images:
         last["images"] = [image.base64 for image in request.images]
     return messages
+
+
+def authorization(stage: Stage) -> Mapping[str, str]:
+    """The key that the stage names, and never that of the environment's `OLLAMA_API_KEY`: it is the cloud's."""
+    return {"authorization": f"Bearer {stage.api_key.get_secret_value()}"} if stage.api_key else {}
 
 
 def loading(stage: Stage) -> dict[str, Any]:
