@@ -92,4 +92,9 @@ async def house(**fields: Any) -> AsyncIterator[House]:
     try:
         yield found
     finally:
+        await site.stop()
+        for _ in range(5):  # until a connection that was made and left again is taken and closed
+            await asyncio.sleep(0)
         await runner.cleanup()
+        for _ in range(5):
+            await asyncio.sleep(0)
