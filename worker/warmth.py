@@ -13,7 +13,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
-from config.ollama import full_name, is_elsewhere
+from config.ollama import full_name, is_elsewhere, is_same
 from config.stages import Stage, address_of
 from worker.providers.ollama import loading
 from worker.providers.ollama_host import Hosts, HostUnclear
@@ -46,7 +46,7 @@ class Warmth:
     def __init__(self, stages: Sequence[Stage], hosts: Hosts) -> None:
         self._hosts = hosts
         self._kept: dict[object, Stage] = {}
-        self._last: dict[object, tuple[str, float]] = {}
+        self._last: dict[object, tuple[Stage, float]] = {}
         self._windows: dict[str, int] = {}
         self._failures: dict[str, int] = {}
         self._told: dict[str, str] = {}
@@ -61,9 +61,13 @@ class Warmth:
         """
         if not _is_ours(stage):
             return False
-        what, when = self._last.get(_host(stage), ("", 0.0))
-        if what == _loaded(stage) and _now() - when < FRESH_S and not _leaves_at_once(stage):
-            return False
+        last = self._last.get(_host(stage))
+        if last is not None and not _leaves_at_once(stage):
+            other, when = last
+            if _loaded(other) == _loaded(stage) and _now() - when < FRESH_S:
+                return False
+            if _loaded(other) != _loaded(stage) and is_same(other.model, stage.model):
+                return True  # no look shows with which options a model was loaded
         try:
             return not await self._is_there(stage)
         except HostUnclear:
@@ -73,7 +77,7 @@ class Warmth:
         """A call of this stage was answered just now: its model is there."""
         if _is_ours(stage):
             self._kept[_host(stage)] = stage
-            self._last[_host(stage)] = (_loaded(stage), _now())
+            self._last[_host(stage)] = (stage, _now())
             self._failures.pop(stage.name, None)
 
     def unsure(self) -> None:
@@ -101,7 +105,7 @@ class Warmth:
             return False
         self._told.pop(stage.name, None)
         _log.info("stage %s: %s is loaded, %.1f s", stage.name, stage.model, _now() - began)
-        self._last[_host(stage)] = (_loaded(stage), _now())
+        self._last[_host(stage)] = (stage, _now())
         self._failures.pop(stage.name, None)
         with suppress(HostUnclear):
             found = await self._hosts.resident(stage)

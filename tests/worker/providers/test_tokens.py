@@ -43,10 +43,10 @@ def test_no_text_is_taken_for_shorter_than_it_is(text: str, counted: int) -> Non
     assert at_most(text) >= counted
 
 
-def test_prose_is_not_taken_for_twice_as_long() -> None:
-    """What is estimated too high is taken from the answer."""
-    text = "Every call ends in one word of the ledger. The words come from a table, read from top to bottom. "
-    assert at_most(text * 20) < len(text * 20) / 2
+def test_english_is_known_better() -> None:
+    """What is estimated too high is taken from the answer, and most prompts are English: 23 tokens in this one."""
+    text = "Every call ends in one word of the ledger. The words come from a table, read from top to bottom."
+    assert 23 <= at_most(text) <= 26
 
 
 def test_any_text_has_a_number() -> None:
