@@ -31,6 +31,12 @@ WAITING = "staffel:waiting"
 `SEQ` are 16 digits, the microseconds of when the job was queued; one put to the front comes just before the first.
 """
 
+PACE = "staffel:pace"
+"""A hash: lane -> the lengths of its last calls and how busy it was, as JSON; of every lane but `cloud`."""
+
+LANES = "staffel:lanes"
+"""A hash: lane -> who owns it, since when its call is under way, and how many jobs its owner has in hand, as JSON."""
+
 DEAD = "staffel:dead"
 """A sorted set: dead letters, scored with when they ended, in server milliseconds."""
 

@@ -10,7 +10,8 @@ import pytest
 from rich.console import Console, Group
 from rich.table import Table
 
-from staffel.stages_table import sentence, span, table
+from staffel.stages_table import sentence, table
+from staffel_wire.record import span
 
 ROW: dict[str, Any] = {
     "stage": "primary", "lane": "cloud", "model": "gpt", "state": "closed", "reason": None, "until": None,

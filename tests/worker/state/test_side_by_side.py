@@ -134,6 +134,13 @@ class SideBySide(RuleBasedStateMachine):
         self._each(lambda book: book.hand_back(self._owner(number), job))
         self._same_view(job)
 
+    @rule(in_hand=st.sampled_from([0, 2, 12, 90]), under_way=st.sampled_from([None, 0.25, 3.0]))
+    def the_owner_of_the_lane_says(self, in_hand: int, under_way: float | None) -> None:
+        """What it has in hand comes before whoever waits, and makes its lane full for jobs of others."""
+        owner = self._owner(OWNERS.index("ollama"))
+        for book in self.books:
+            book.says("ollama", owner, in_hand, None if under_way is None else book.now - under_way)
+
     @rule(job=jobs)
     def cancel(self, job: str) -> None:
         self._each(lambda book: book.cancel(job))
