@@ -18,7 +18,7 @@ from staffel_wire import keys
 from staffel_wire.record import ENDED
 
 _EVERY_S = 0.5
-_QUEUES = ("cloud", "ollama")
+_QUEUES = (*keys.queues("cloud"), *keys.queues("ollama"))
 _UNACKED = "staffel:unacked"
 _MOST_HELD = 20
 _FIELDS = ("status", "answer", "ended_at", "follows", "why")

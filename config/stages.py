@@ -15,12 +15,15 @@ from pydantic import Field, SecretStr, field_validator
 
 from config.limits import Breaker, Count, Limits, Seconds, Usd
 from config.problems import Table
+from staffel_wire import keys
 
 CLOUD = "cloud"
 """The lane that runs many at once. Every other lane runs one request at a time."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 NAMES = "a name has small letters, digits, _ and -, and starts with a letter"
+_LANE = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
+LANES = "a lane has small letters, digits, _, - and dots, and starts with a letter"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VERSION = re.compile(r"[A-Za-z0-9._-]{1,40}")
 _VERSIONS = {
@@ -115,11 +118,23 @@ class StageTable(Table):
             raise ValueError('must be a version such as "2023-06-01"')
         return text
 
-    @field_validator("lane", "limit_group")
+    @field_validator("limit_group")
     @classmethod
-    def _queue(cls, value: str | None) -> str | None:
+    def _group(cls, value: str | None) -> str | None:
         if value is not None and not is_name(value):
             raise ValueError(NAMES)
+        return value
+
+    @field_validator("lane")
+    @classmethod
+    def _queue(cls, value: str | None) -> str | None:
+        if value is not None and not _LANE.fullmatch(value):
+            raise ValueError(LANES)
+        if value is not None and keys.is_batch(value):
+            lane = keys.lane_of(value)
+            raise ValueError(
+                f'{value!r} is where batch jobs of {lane!r} wait; write "{lane}", and `priority` in requests'
+            )
         return value
 
     @field_validator("params")

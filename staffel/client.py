@@ -89,7 +89,7 @@ class Client:
         parsed, entry, catalogue = await self._planned(request, fields)
         gone = ""
         while True:
-            message = envelope(job, entry.lane)
+            message = envelope(job, entry.queue)
             state, which = await self._connection.script(
                 "submit", *submitting(job, parsed, entry, catalogue, message, again=again, gone=gone)
             )

@@ -44,6 +44,7 @@ def request_options(function: Any) -> Any:  # noqa: ANN401 - any click callback
         click.option("--schema", metavar="FILE", help="a JSON schema that the answer must meet"),
         click.option("--image", metavar="FILE", multiple=True, help="PNG, JPEG, GIF or WebP; may be given again"),
         click.option("--local-only", is_flag=True, help="no stage outside the house"),
+        click.option("--priority", type=click.Choice(["interactive", "batch"]), help="batch jobs give way to others"),
         click.option("--label", help="a name for the job that is no secret"),
         click.option("--request", "whole", help="the request as a JSON object instead; - reads it from stdin"),
         config_option,

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from staffel_wire import keys
 from staffel_wire.errors import Invalid
-from staffel_wire.request import MAX_REQUEST_BYTES, Request, cleaned
+from staffel_wire.request import MAX_REQUEST_BYTES, Priority, Request, cleaned
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +51,16 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Where a new job goes: the flat plan it will walk, its first lane, its deadline (s)."""
+    """Where a new job goes: the flat plan it will walk, its first lane, its deadline (s), its place in the lane."""
 
     plan: tuple[str, ...]
     lane: str
     deadline: float
+    priority: Priority = "interactive"
+
+    @property
+    def queue(self) -> str:
+        return keys.queue(self.lane, self.priority)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +98,7 @@ class Catalogue:
         if strange := sorted(set(request.params) - stages):
             known = ", ".join(sorted(stages))
             raise Invalid(f"params.{cleaned(strange[0])}: there is no such stage; there are {known}")
-        return Entry(names, first.lane, request.deadline or chain.deadline)
+        return Entry(names, first.lane, request.deadline or chain.deadline, request.priority)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True)

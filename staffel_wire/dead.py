@@ -64,12 +64,13 @@ def replaying(
     offers = catalogue.offers()
     lanes = sorted({offer.lane for offer in offers.values()})
     places = {name: [lanes.index(offer.lane) + 1, offer.local] for name, offer in offers.items()}
-    names = [keys.job(job), keys.attempts(job), keys.OPEN, keys.DEAD, f"{_RESULT}{job}", keys.WAITING, *lanes]
+    queues = [queue for lane in lanes for queue in keys.queues(lane)]
+    names = [keys.job(job), keys.attempts(job), keys.OPEN, keys.DEAD, f"{_RESULT}{job}", keys.WAITING, *queues]
     return names, [
         job,
         cleaned(from_stage or ""),
         json.dumps(places),
-        json.dumps([envelope(job, lane) for lane in lanes]),
+        json.dumps([envelope(job, queue) for queue in queues]),
         "" if deadline is None else max(1, round(deadline * 1000)),
         catalogue.answer_ttl * 1000,
         catalogue.ledger_ttl * 1000,

@@ -41,13 +41,29 @@ DEAD = "staffel:dead"
 """A sorted set: dead letters, scored with when they ended, in server milliseconds."""
 
 
+BATCH_QUEUE = ".batch"
+"""What the name of a lane's queue of batch jobs ends in, and no lane's name does."""
+
 RULES_TTL_S = 86_400
 """A worker that finds its rules gone writes them again."""
 
 
 def queue(lane: str, priority: str) -> str:
     """Where the messages of a lane's jobs wait, a list: interactive ones in one that is named like the lane."""
-    return f"{lane}.batch" if priority == "batch" else lane
+    return f"{lane}{BATCH_QUEUE}" if priority == "batch" else lane
+
+
+def queues(name: str) -> tuple[str, ...]:
+    """Both queues of a lane; of a batch queue itself, this one."""
+    return (name,) if is_batch(name) else (name, f"{name}{BATCH_QUEUE}")
+
+
+def is_batch(queue: str) -> bool:
+    return queue.endswith(BATCH_QUEUE)
+
+
+def lane_of(queue: str) -> str:
+    return queue.removesuffix(BATCH_QUEUE)
 
 
 def housekeeper(digest: str) -> str:

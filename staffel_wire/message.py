@@ -16,8 +16,8 @@ CLIENT, HOUSEKEEPING = "staffel", "staffel-housekeeping"
 """Who sends a message: a client waits at the job's record, and not at Celery's result."""
 
 
-def envelope(job: str, lane: str, origin: str = CLIENT) -> str:
-    """One message for the list that is named like the lane."""
+def envelope(job: str, queue: str, origin: str = CLIENT) -> str:
+    """One message for the list that is named like the queue."""
     body = json.dumps([[job], {}, {"callbacks": None, "errbacks": None, "chain": None, "chord": None}])
     return json.dumps(
         {
@@ -32,7 +32,7 @@ def envelope(job: str, lane: str, origin: str = CLIENT) -> str:
             },
             "properties": {
                 "correlation_id": job, "reply_to": "", "delivery_mode": 2,
-                "delivery_info": {"exchange": "", "routing_key": lane},
+                "delivery_info": {"exchange": "", "routing_key": queue},
                 "priority": 0, "body_encoding": "base64", "delivery_tag": str(uuid.uuid4()),
             },
         }

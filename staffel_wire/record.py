@@ -49,6 +49,7 @@ def as_object(
         "position": None if position is None else dict(position),
         "follows": record.get("follows"),
         "why": record.get("why"),
+        "priority": record.get("priority") or "interactive",
         "attempts": rows,
     }
 

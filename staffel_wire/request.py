@@ -30,7 +30,7 @@ MOST_STOPS = 64
 
 MAX_DEADLINE_S = 30 * 86_400.0
 
-NOT_YET = frozenset({"priority", "stream"})
+NOT_YET = frozenset({"stream"})
 """Fields of the design that no stage honours yet: refused by name, since an ignored one would be a lie."""
 
 _FIELD = re.compile(r"(messages\.\d{1,9}\.)?[A-Za-z_]\w{0,29}")
@@ -47,6 +47,9 @@ def _sound(wanted: dict[str, Any]) -> dict[str, Any]:
 
 
 Schema = Annotated[dict[str, Any], AfterValidator(_sound)]
+Priority = Literal["interactive", "batch"]
+"""Batch jobs give way to interactive ones, on every lane; of ten jobs that a worker takes one is theirs."""
+
 Picture = Annotated[str, BeforeValidator(plain_base64)]
 
 
@@ -80,6 +83,7 @@ class Request(BaseModel):
     response_schema: Schema | None = None
     images: list[Picture] = Field(default=[], max_length=MOST_IMAGES)
     local_only: bool = False
+    priority: Priority = "interactive"
     label: Annotated[str, StringConstraints(max_length=200)] | None = None
     idempotency_key: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
 

@@ -18,8 +18,8 @@ _IMAGE = 1000
 LOOKS_MS = 10_000
 """Housekeeping looks at a new job after this: by then a message that got lost is missed."""
 
-SAME = {"idempotency_key", "deadline"}
-"""What may differ between two requests that ask the same: a caller who asks again has less time left."""
+SAME = {"idempotency_key", "deadline", "priority"}
+"""What may differ between two requests that ask the same: a caller who asks again has less time left, or more need."""
 
 Mode = Literal["join", "follow"]
 """What becomes of a request whose idempotency key another job has: the caller takes that job, or gets one of its own
@@ -34,7 +34,7 @@ def submitting(
     """KEYS and ARGV of submit.lua; an empty message writes the record alone. `again` lets an unanswered id be asked
     anew; `others` are more fields of the record; `gone`: this job has the idempotency key no more.
     """
-    names = [keys.job(job), keys.attempts(job), entry.lane, keys.OPEN, keys.DEAD, keys.WAITING]
+    names = [keys.job(job), keys.attempts(job), entry.queue, keys.OPEN, keys.DEAD, keys.WAITING]
     given: list[str | int] = [
         job,
         request.model_dump_json(exclude_defaults=True, exclude={"idempotency_key"}),
@@ -60,6 +60,7 @@ def fields(request: Request, entry: Entry) -> dict[str, str]:
         "plan": json.dumps(entry.plan),
         "chain": request.chain,
         "lane": entry.lane,
+        "priority": entry.priority,
         "local_only": "1" if request.local_only else "0",
         "images": "1" if request.images else "0",
         "tokens_in": str(tokens_in(request)),

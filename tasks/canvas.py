@@ -13,19 +13,19 @@ from config.celery import VISIBILITY_TIMEOUT_S
 from staffel_wire.errors import Invalid
 
 _TELLING = ("link", "link_error", "chain", "chord", "eta", "countdown", "ignore_result")
-"""Options by which a message is more than plain; without them, the job's id and lane are all that there is to it."""
+"""Options by which a message is more than plain; without them, the job's id and queue are all that there is to it."""
 
 _KEPT = (*_TELLING, "group_id", "group_index", "root_id", "parent_id", "headers", "priority", "replaced_task_nesting")
 
 
-def message(task: Task, job: str, options: Mapping[str, Any], lane: str) -> str:
+def message(task: Task, job: str, options: Mapping[str, Any], queue: str) -> str:
     """What sends this job again, as JSON, where its message gets lost; '' where it is plain."""
     if not any(options.get(name) for name in _TELLING):
         return ""
     kept = {name: options[name] for name in _KEPT if options.get(name)}
     if (seconds := kept.pop("countdown", None)) is not None:
         kept["eta"] = datetime.now(UTC) + timedelta(seconds=seconds)
-    sent = task.signature((job,)).set(task_id=job, queue=lane, argsrepr=f"('{job}',)", kwargsrepr="{}", **kept)
+    sent = task.signature((job,)).set(task_id=job, queue=queue, argsrepr=f"('{job}',)", kwargsrepr="{}", **kept)
     return str(dumps(sent))
 
 

@@ -16,6 +16,7 @@ from celery.exceptions import Ignore
 from celery.exceptions import Retry as RetryState
 from kombu.utils.json import dumps
 
+from staffel_wire import keys
 from staffel_wire import request as door
 from staffel_wire.errors import Cancelled, Exhausted, Expired, Invalid, Refused, StaffelError, Unavailable
 from staffel_wire.message import CLIENT
@@ -101,7 +102,7 @@ class JobTask(Task):
         canvas.refuse_far(options, self.app.conf.broker_transport_options.get("visibility_timeout"))
         url, message = self.app.conf.broker_url, partial(canvas.message, self, job, options)
         entry = enter(url, self.door, job, fields, _earliest(*limits), signature=message)
-        options = {"queue": entry.lane, "argsrepr": f"('{job}',)", "kwargsrepr": "{}", **options}
+        options = {"queue": entry.queue, "argsrepr": f"('{job}',)", "kwargsrepr": "{}", **options}
         return sending(self, job, lambda: publish((job,), {}, task_id=job, **options))
 
     def run(self, *args: Any, **kwargs: Any) -> Result:  # noqa: ANN401 - a job's id, or a foreign caller's fields
@@ -167,13 +168,13 @@ class JobTask(Task):
             case View(shown=shown):
                 raise self._as_end(_in_one_string(unanswered(shown)))
             case Elsewhere(lane, stage, view):
-                raise self._handoff(job, lane, handoff(view.shown, stage))
+                raise self._handoff(job, _queue(lane, view), handoff(view.shown, stage))
             case Parked(lane=lane, reason=reason, view=view):
                 self.request.update(is_parked=True)
-                raise self._handoff(job, lane, f"{line(view.shown)}: {reason}")
+                raise self._handoff(job, _queue(lane, view), f"{line(view.shown)}: {reason}")
             case Follows(view=view):
                 self.request.update(is_parked=True)
-                raise self._handoff(job, process.runtime().lane, line(view.shown))
+                raise self._handoff(job, _queue(process.runtime().lane, view), line(view.shown))
 
     def _of_others(self, job: str, end: Over | Taken) -> Exception:
         """A second delivery: Celery has heard, its callbacks and chords have had their end; or a living worker has it.
@@ -227,7 +228,7 @@ class JobTask(Task):
         if self.request.origin != CLIENT:
             process.runtime().telling.told(job)
 
-    def _handoff(self, job: str, lane: str, text: str) -> Ignore:
+    def _handoff(self, job: str, queue: str, text: str) -> Ignore:
         """Replace the task by one for its next lane under the same id, which is sent now or, if parked, kept.
 
         replace() carries none of what is set here. RETRY is the one state that keeps Flower's buttons and gives way to
@@ -239,7 +240,7 @@ class JobTask(Task):
         cosmetic(lambda: self.update_state(state=states.RETRY, meta=waits))
         cosmetic(lambda: self.send_event("task-retried", exception=text, traceback="", result=text))
         signature = self.signature((job,)).set(
-            queue=lane, argsrepr=f"('{job}',)", kwargsrepr="{}", priority=delivery.get("priority"),
+            queue=queue, argsrepr=f"('{job}',)", kwargsrepr="{}", priority=delivery.get("priority"),
             headers=self.request.headers or {}, ignore_result=self.request.ignore_result,
         )  # fmt: skip
         try:
@@ -284,6 +285,10 @@ def _seconds(expires: object) -> float | None:
     if isinstance(expires, datetime):
         expires = (expires if expires.tzinfo else expires.replace(tzinfo=UTC)).timestamp() - time.time()
     return max(_PAST_S, float(expires)) if isinstance(expires, int | float) else None
+
+
+def _queue(lane: str, view: View) -> str:
+    return keys.queue(lane, view.shown["priority"])
 
 
 def _in_one_string(error: StaffelError) -> StaffelError:

@@ -25,7 +25,7 @@ from staffel_wire.url import shown_url
 from worker import process
 from worker.consumer import Turning
 from worker.flower import flower_defaults
-from worker.pool import lane_of, refuse_unfit
+from worker.pool import lane_of, refuse_unfit, serve_both
 from worker.prices import unpriced
 from worker.runtime import EX_STUCK, Runtime
 from worker.state.connection import trouble
@@ -97,6 +97,7 @@ def _start(sender: Any, **_: Any) -> None:  # noqa: ANN401 - the worker controll
         sys.exit(str(error))
     lane = lane_of(sender.app.amqp.queues.consume_from, (stage.lane for stage in found.stages.values()))
     refuse_unfit(sender.pool_cls, lane)
+    serve_both(sender.app.amqp.queues, lane)
     if without := unpriced(found.stages, found.chains):
         sys.exit("\n".join(map(str, without)))
     _refuse_without_redis(found)

@@ -19,6 +19,7 @@ from celery.app.trace import build_tracer
 from celery.worker import state
 from celery.worker.consumer.consumer import Consumer
 
+from staffel_wire import keys
 from worker import process
 from worker.held import Held, Holding, read_the_last
 from worker.pool import Heard
@@ -48,7 +49,7 @@ class SafeConsumer(Consumer):
         self.taken, self.turned_at = 0, time.monotonic()
         self._kept: list[Any] = []  # requests whose connection is gone
         self._qos: Held | None = None
-        self._queues: list[str] = []
+        self._queues: dict[str, list[str]] = {}
         self._draining = self._broken = False
         self._one_by_one = threading.Lock()
         super().__init__(*args, **options)
@@ -67,10 +68,10 @@ class SafeConsumer(Consumer):
         with channel.conn_or_acquire() as client:
             seconds, micros = client.time()
         self.told_time(seconds + micros / 1e6)
-        lanes = list(self.app.amqp.queues.consume_from)
-        self._queues = [channel._q_for_pri(lane, step) for lane in lanes for step in channel.priority_steps] or (  # noqa: SLF001
-            self._queues
-        )
+        self._queues = {
+            queue: [channel._q_for_pri(queue, step) for step in channel.priority_steps]  # noqa: SLF001
+            for queue in self.app.amqp.queues.consume_from
+        } or self._queues
         return connection
 
     def on_connection_error_after_connected(self, exc: Exception) -> None:
@@ -167,7 +168,10 @@ class SafeConsumer(Consumer):
         return [*kept, *(self._qos.held() if self._qos is not None else ())]
 
     def queues(self) -> Sequence[str]:
-        return self._queues
+        """Without those that an operator has cancelled, unless that is all."""
+        known, consumed = self._queues, self.app.amqp.queues.consume_from
+        some = [lists for queue, lists in known.items() if queue in consumed]
+        return [name for lists in some or known.values() for name in lists]
 
     def told_time(self, server_s: float) -> None:
         if self._qos is not None:
@@ -175,6 +179,17 @@ class SafeConsumer(Consumer):
 
     def wake(self) -> None:
         self.hub.call_soon(int)
+
+    # An operator who names the lane means both of its queues, as `-Q` does.
+
+    def add_task_queue(self, queue: str, *args: Any, **options: Any) -> None:  # noqa: ANN401 - Celery's own signature
+        super().add_task_queue(queue, *args, **options)
+        for other in keys.queues(queue)[1:]:
+            super().add_task_queue(other)
+
+    def cancel_task_queue(self, queue: str) -> None:
+        for name in keys.queues(queue):
+            super().cancel_task_queue(name)
 
     def update_strategies(self) -> None:
         super().update_strategies()

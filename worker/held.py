@@ -1,5 +1,5 @@
-"""The messages that a worker has taken and not acknowledged, as Redis keeps them: by the server's clock, and where they
-go back to.
+"""The messages that a worker takes, and from which queue first; and those that it has not acknowledged, as Redis keeps
+them: by the server's clock, and where they go back to.
 
 Private API of kombu 5.7.
 """
@@ -14,6 +14,9 @@ from typing import Any, cast
 
 from kombu.transport import redis, virtual
 from kombu.utils.json import dumps
+from kombu.utils.scheduling import round_robin_cycle
+
+from staffel_wire import keys
 
 _GIVE_BACK = """
 -- A message goes back to the front of its queues, if it is still held.
@@ -23,6 +26,9 @@ if redis.call('HDEL', KEYS[1], ARGV[1]) == 0 then return 0 end
 for i = 3, #KEYS do redis.call('RPUSH', KEYS[i], ARGV[2]) end
 return 1
 """
+IN_A_ROW = 9
+"""So many interactive jobs are taken one after the other where batch jobs wait too."""
+
 _Local = cast("Any", virtual.QoS)
 _dumps = cast("Any", dumps)
 
@@ -85,8 +91,29 @@ class Held(redis.QoS):
         _Local.ack(self, delivery_tag)
 
 
+class Turns(round_robin_cycle):
+    """Which queues a worker's next BRPOP asks first: those of interactive jobs, but of ten jobs one is a batch job.
+
+    kombu takes turns between queues, and would give every second place to a batch.
+    """
+
+    def __init__(self, it: Any = None) -> None:  # noqa: ANN401 - kombu's own signature
+        self.items = [] if it is None else it
+        self._in_a_row = 0
+
+    def consume(self, n: int) -> list[str]:
+        """The queues in the order in which they are asked."""
+        return sorted(self.items[:n], key=keys.is_batch, reverse=self._in_a_row >= IN_A_ROW)
+
+    def rotate(self, last_used: str) -> str:
+        """A job was taken from this queue."""
+        self._in_a_row = 0 if keys.is_batch(last_used) else self._in_a_row + 1
+        return last_used
+
+
 class Holding(redis.Channel):
     QoS = Held
+    queue_order_strategy = f"{__name__}:{Turns.__name__}"
 
 
 def read_the_last(channel: Any, lanes: Iterable[str]) -> None:  # noqa: ANN401 - kombu's channel

@@ -17,6 +17,7 @@ from celery.exceptions import Ignore
 from celery.worker.request import Request
 
 from config.stages import CLOUD
+from staffel_wire import keys
 from worker import process
 
 FIT = "thread"
@@ -100,7 +101,7 @@ class JobRequest(Request):
 
 def lane_of(queues: Iterable[str], lanes: Iterable[str]) -> str:
     """The one lane of a worker; ends the process with one line where the queues make none."""
-    named = sorted(queues)
+    named = sorted({keys.lane_of(queue) for queue in queues})
     known = sorted(set(lanes) | {CLOUD})
     strange = [name for name in named if name not in known]
     if strange:
@@ -113,6 +114,14 @@ def lane_of(queues: Iterable[str], lanes: Iterable[str]) -> str:
             f"-Q {','.join(named)}: a worker serves one lane, since their widths differ. Start one each: {one_each}"
         )
     return named[0]
+
+
+def serve_both(queues: Any, lane: str) -> None:  # noqa: ANN401 - Celery's queues
+    """Have the worker take from both queues of its lane, whichever of them `-Q` names."""
+    for name in keys.queues(lane):
+        if name not in queues.consume_from:
+            # A bare name would be bound to the default exchange.
+            queues.select_add(name, exchange=name, exchange_type="direct", routing_key=name)
 
 
 def refuse_unfit(pool: type, lane: str) -> None:

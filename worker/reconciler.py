@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from types import MappingProxyType
 
 from config.stages import CLOUD
+from staffel_wire import keys
 from worker.state.open_jobs import MOST_LOOKED_AT, Found, Need, OpenJobs
 
 MISSED_S = 3.0
@@ -55,7 +56,7 @@ class Search:
         began = now()
         if not self._waiting or began < self._next_at:
             return []
-        known = await self._jobs.whereabouts({one.lane for one in self._waiting.values()})
+        known = await self._jobs.whereabouts({keys.lane_of(one.queue) for one in self._waiting.values()})
         gone = {job: one for job, one in self._waiting.items() if job not in known}
         lost = [one for job, one in gone.items() if self._missed.get(job) == one.mark]
         self._waiting = {job: one for job, one in gone.items() if self._missed.get(job) != one.mark}
@@ -92,10 +93,10 @@ class Reconciler:
         await self._sends(needs[Need.SENDS])
         if needs[Need.TELLS]:
             served = await self._jobs.served()
-            await self._sends(needs[Need.TELLS], lambda lane: self._telling(lane, served))
+            await self._sends(needs[Need.TELLS], lambda queue: self._telling(keys.lane_of(queue), served))
 
     def _telling(self, lane: str, served: frozenset[str]) -> str:
-        """Where somebody takes it soon: a lane of one place may be busy for long."""
+        """Where somebody takes it soon, before all batch jobs: a lane of one place may be busy for long."""
         return next((one for one in (lane, CLOUD) if one in served), self._member.partition("/")[0])
 
     async def _sends(self, found: Iterable[Found], where: Callable[[str], str] = str) -> None:
@@ -104,12 +105,12 @@ class Reconciler:
         for one in found:
             _log.info("job %s %s", one.job, _WHY[one.need])
             if not one.signature:
-                plain[where(one.lane)].append(one.job)
+                plain[where(one.queue)].append(one.job)
         for queue, jobs in plain.items():
             await self._jobs.push(jobs, queue)
         for one in found:
             if one.signature:
                 try:
-                    await asyncio.to_thread(self._send, one.signature, where(one.lane))
+                    await asyncio.to_thread(self._send, one.signature, where(one.queue))
                 except Exception as error:  # noqa: BLE001 - whatever it is, the others are sent, and it is tried again
                     self._say(one.job, error)

@@ -27,6 +27,7 @@ PLACES_PER_SLOT = 4
 READERS = 4
 """Documents that are read, and held in memory, at once."""
 
+_NO_MATTER = frozenset({"deadline", "priority"})
 _WORD = re.compile(r"\S+")
 
 Ask = Callable[[str], dict[str, Any]]
@@ -43,8 +44,8 @@ def places(offers: Sequence[Offer], lanes: Iterable[str], slots: int) -> int:
 
 
 def kind_of(ask: Ask) -> str:
-    """What is asked about every document alike: instruction, chain, options; not the deadline, which changes none."""
-    return json.dumps({name: value for name, value in ask("").items() if name != "deadline"}, sort_keys=True)
+    """What is asked about every document alike: instruction, chain, options; not what changes no answer."""
+    return json.dumps({name: value for name, value in ask("").items() if name not in _NO_MATTER}, sort_keys=True)
 
 
 def job_of(digest: str, kind: str) -> str:

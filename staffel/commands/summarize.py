@@ -45,6 +45,13 @@ class _Named(click.Path):
 @click.option("--deadline", type=float, default=DEADLINE_S, help="seconds for each document (default: 43200, 12 h)")
 @click.option("--out", type=_Named(path_type=Path), help="a folder for the summaries, one file per document")
 @click.option("--local-only", is_flag=True, help="no stage outside the house")
+@click.option(
+    "--priority",
+    type=click.Choice(["interactive", "batch"]),
+    default="batch",
+    show_default=True,
+    help="batch jobs give way to others",
+)
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="one JSON object a line for each document, as it ends")
 def command(paths: tuple[Path, ...], out: Path | None, as_json: bool, **options: Any) -> int:  # noqa: ANN401, FBT001 - click

@@ -33,7 +33,7 @@ end
 
 -- A reader's view: everything of the record but the request, and the ledger.
 local SEEN = {'status', 'chain', 'label', 'lane', 'plan', 'submitted_at', 'deadline_at', 'enqueued_at', 'queued_ms',
-  'ended_at', 'answer', 'parked_for', 'retry_at', 'why', 'follows'}
+  'ended_at', 'answer', 'parked_for', 'retry_at', 'why', 'follows', 'priority'}
 local function view(job, attempts)
   local record, values = {}, redis.call('HMGET', job, unpack(SEEN))
   for i, name in ipairs(SEEN) do

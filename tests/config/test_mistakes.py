@@ -16,6 +16,7 @@ Problems = Callable[..., dict[str, str]]
 STAGE = '[stages.a]\nprovider = "scripted"\n'
 CHAIN = '[chains.default]\nstages = ["a"]\n'
 VARIABLE = 'must be the name of a variable such as "OPENAI_API_KEY", never the key itself'
+LANE = "a lane has small letters, digits, _, - and dots, and starts with a letter"
 NAME = "a name has small letters, digits, _ and -, and starts with a letter"
 VERSION = 'must be a version such as "2023-06-01"'
 KINDS = "must be 'openai', 'anthropic', 'gemini', 'ollama' or 'scripted'"
@@ -99,7 +100,13 @@ def test_all_mistakes_of_a_file_are_told_at_once(problems: Problems) -> None:
         ("retires_on = 5", "retires_on", "must be a date such as 2027-04-14"),
         ("limit_group = 5", "limit_group", 'must be text, in "quotes"'),
         ("api_key_env = 'sk-1'", "api_key_env", VARIABLE),
-        ("lane = 'My Lane'", "lane", NAME),
+        ("lane = 'My Lane'", "lane", LANE),
+        ("lane = '.gpu'", "lane", LANE),
+        (
+            "lane = 'ollama.batch'",
+            "lane",
+            "'ollama.batch' is where batch jobs of 'ollama' wait; write \"ollama\", and `priority` in requests",
+        ),
     ],
 )
 def test_a_wrong_key_of_a_stage_is_told_with_what_to_write(

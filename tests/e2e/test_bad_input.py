@@ -33,7 +33,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "no time at all": ({"prompt": "x", "deadline": 0}, "deadline: "),
     "a deadline that is none": ({"prompt": "x", "deadline": float("nan")}, "deadline: "),
     "a field with a typo": ({"prompt": "x", "temprature": 1}, "temprature: not a field of a request; there are "),
-    "a field that is not supported yet": ({"prompt": "x", "priority": 1}, "priority: not supported yet; leave it out"),
+    "a field that is not supported yet": ({"prompt": "x", "stream": True}, "stream: not supported yet; leave it out"),
     "a lone surrogate": ({"prompt": "half \ud83d"}, "prompt: holds a lone surrogate"),
     "parameters of no stage": ({"prompt": "x", "params": {"stage": {}}}, "params.stage: there is no such stage"),
     "a chain with nothing in the house": ({"prompt": "x", "chain": "quick", "local_only": True}, "local_only: "),

@@ -11,7 +11,7 @@ from tests.nodes import House
 
 OBJECT = {
     "job", "status", "text", "stage", "finish_reason", "truncated", "usage", "cost_usd", "queued_s", "duration_s",
-    "retry_at", "parked_for", "position", "follows", "why", "attempts",
+    "retry_at", "parked_for", "position", "follows", "why", "priority", "attempts",
 }  # fmt: skip
 ATTEMPT = {
     "n", "of", "stage", "model", "outcome", "reason", "status", "started_at", "duration_s", "first_token_s",

@@ -113,6 +113,7 @@ def test_only_threads_are_fit(pool: str) -> None:
     ("queues", "line"),
     [
         (["olama"], "-Q olama: no stage runs on 'olama'; lanes are attic, cloud, ollama"),
+        (["olama.batch"], "-Q olama: no stage runs on 'olama'; lanes are attic, cloud, ollama"),
         ([], "no queue is left to serve: celery -A worker worker -Q cloud"),
         (["attic", "ollama"], "-Q attic,ollama: a worker serves one lane, since their widths differ. Start one each: "
          "celery -A worker worker -Q attic; celery -A worker worker -Q ollama"),
@@ -122,6 +123,11 @@ def test_queues_that_make_no_lane_are_refused(queues: list[str], line: str) -> N
     with pytest.raises(SystemExit) as ended:
         lane_of(queues, ["ollama", "attic"])
     assert ended.value.code == line
+
+
+@pytest.mark.parametrize("queues", [["ollama"], ["ollama.batch"], ["ollama.batch", "ollama"]])
+def test_either_queue_of_a_lane_is_the_lane(queues: list[str]) -> None:
+    assert lane_of(queues, ["ollama", "attic"]) == "ollama"
 
 
 def test_importing_the_tasks_ends_nobody(house: House) -> None:

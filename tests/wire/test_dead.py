@@ -60,11 +60,11 @@ def test_a_replay_names_the_queue_of_each_lane_and_a_message_for_it() -> None:
     names, given = replaying("j", "local", 2.5, CATALOGUE)
     assert names == [
         keys.job("j"), keys.attempts("j"), keys.OPEN, keys.DEAD, "celery-task-meta-j", keys.WAITING,
-        "cloud", "ollama",
+        "cloud", "cloud.batch", "ollama", "ollama.batch",
     ]  # fmt: skip
     assert (given[:2], json.loads(str(given[2]))) == (["j", "local"], {"primary": [1, False], "local": [2, True]})
     messages = [json.loads(each) for each in json.loads(str(given[3]))]
-    assert [each["properties"]["delivery_info"]["routing_key"] for each in messages] == ["cloud", "ollama"]
+    assert [each["properties"]["delivery_info"]["routing_key"] for each in messages] == names[6:]
     assert given[4:6] == [2500, 86_400_000]
     assert replaying("j", None, None, CATALOGUE)[1][4] == ""
     assert replaying("j", "\ud800" + "x" * 200, None, CATALOGUE)[1][1] == "?" + "x" * 59

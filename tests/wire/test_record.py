@@ -57,14 +57,14 @@ def test_the_object_is_the_one_of_the_design_key_for_key() -> None:
     found = answered(ANSWERED, FAILED)
     assert list(found) == [
         "job", "status", "text", "stage", "finish_reason", "truncated", "usage", "cost_usd", "queued_s", "duration_s",
-        "retry_at", "parked_for", "position", "follows", "why", "attempts",
+        "retry_at", "parked_for", "position", "follows", "why", "priority", "attempts",
     ]  # fmt: skip
     attempt = found.pop("attempts")[0]
     assert found == {
         "job": "j", "status": "answered", "text": "Because.", "stage": "local", "finish_reason": "stop",
         "truncated": False, "usage": {"input_tokens": 12, "output_tokens": 47, "reasoning_tokens": 0},
         "cost_usd": 0.25, "queued_s": 0.01, "duration_s": 0.61, "retry_at": None,
-        "parked_for": None, "position": None, "follows": None, "why": None,
+        "parked_for": None, "position": None, "follows": None, "why": None, "priority": "interactive",
     }  # fmt: skip
     assert list(attempt.items()) == [
         ("n", 1), ("of", 3), ("stage", "primary"), ("model", "gpt-4.1"), ("outcome", "failed"),

@@ -16,8 +16,8 @@ from staffel_wire.request import NOT_YET, Request, parse
 
 PROMPT = {"prompt": "Why?"}
 FIELDS = (
-    "chain, deadline, idempotency_key, images, label, local_only, max_output_tokens, messages, params, prompt, "
-    "reasoning, response_schema, seed, stop, system, temperature"
+    "chain, deadline, idempotency_key, images, label, local_only, max_output_tokens, messages, params, priority, "
+    "prompt, reasoning, response_schema, seed, stop, system, temperature"
 )
 NO_NAME = "not a field of a message; there are content, role"
 SURROGATE = "holds a lone surrogate (half a character), which is no text; decode it first"
@@ -68,6 +68,7 @@ def refusal(fields: object, **options: int) -> str:
         ({**PROMPT, "stop": "end"}, "stop: should be a valid list"),
         ({**PROMPT, "seed": -1}, "seed: should be greater than or equal to 0"),
         ({**PROMPT, "local_only": 1}, "local_only: should be a valid boolean"),
+        ({**PROMPT, "priority": "urgent"}, "priority: should be 'interactive' or 'batch'"),
         ({**PROMPT, "label": "x" * 201}, "label: string should have at most 200 characters"),
         ({**PROMPT, "params": {"primary": 3}}, "params.primary: should be a valid dictionary"),
         ({**PROMPT, "params": []}, "params: should be a valid dictionary"),

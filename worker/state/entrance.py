@@ -24,11 +24,11 @@ Door = Callable[[object, int], Request]
 
 def enter(
     url: str, door: Door, job: str, fields: object, expires: float | None,
-    *, signature: Callable[[str], str] = lambda _lane: "",
+    *, signature: Callable[[str], str] = lambda _queue: "",
 ) -> Entry:  # fmt: skip
     """Write the record of a new job; a job that is known already is left as it is.
 
-    `expires` (s) shortens the deadline. `signature` says for a lane what sends the job again, as JSON, or '' where its
+    `expires` (s) shortens the deadline. `signature` says for a queue what sends the job again, as JSON, or '' where its
     message is plain. Raises `Invalid` where the request cannot be taken, `Unavailable` where
     Redis or the workers are not there.
     """
@@ -39,7 +39,7 @@ def enter(
         if expires is not None:
             request = request.model_copy(update={"deadline": min(expires, request.deadline or expires)})
         entry = catalogue.entry(request)
-        others = {"celery": "1", **({"signature": text} if (text := signature(entry.lane)) else {})}
+        others = {"celery": "1", **({"signature": text} if (text := signature(entry.queue)) else {})}
         names, given = submitting(job, request, entry, catalogue, "", mode="follow", others=others)
         state, which = redis.register_script(source("submit"))(keys=names, args=given)
     except AWAY as error:

@@ -10,6 +10,7 @@ from typing import Any
 
 from config.file import General
 from config.stages import Chain, Stage, identity
+from staffel_wire.request import Priority
 from staffel_wire.stages import MOST_OFF_MS, Action
 from worker.failover.answer import Status, View
 from worker.failover.attempt import Attempt, Outcome, Reason
@@ -59,10 +60,11 @@ class Memory:
     def submit(  # noqa: PLR0917 - a record's fields
         self, job: str, request: Mapping[str, Any], plan: tuple[str, ...], lane: str, deadline: float,
         chain: str = "default", tokens_in: int = 0, tokens_out: int | None = None,
+        priority: Priority = "interactive",
     ) -> None:  # fmt: skip
         """Write a new job's record; `deadline` in seconds from now, tokens as the door estimates them."""
         said = {"plan": plan, "lane": lane, "chain": chain, "tokens_in": tokens_in, "tokens_out": tokens_out}
-        self.jobs.submit(job, request, deadline, **said)
+        self.jobs.submit(job, request, deadline, **said, priority=priority)
 
     def cancel(self, job: str) -> None:
         """A job that nobody works on ends here; another is marked, and ends at its next admit."""

@@ -57,7 +57,7 @@ class Jobs:
         record = self.records[job]
         record |= {"status": "queued", "owner": "", "lane": lane, "enqueued_at": self.now()}
         self._waits_no_more(job)
-        line = self.waiting.setdefault(keys.queue(lane, record.get("priority", "interactive")), [])
+        line = self.waiting.setdefault(keys.queue(lane, record["priority"]), [])
         line.insert(0 if front else len(line), job)
 
     def _waits_no_more(self, job: str) -> None:

@@ -57,7 +57,7 @@ class Found:
 
     job: str
     need: Need
-    lane: str
+    queue: str
     signature: str
     mark: str
 
@@ -98,8 +98,8 @@ class OpenJobs:
         found = await self._reconcile(keys=[*lists, *names], args=given)
         await self._forget([jobs[place] for place, what, *_ in found if what == _GONE])
         return [
-            Found(jobs[place], Need(what), lane, signature, mark or "")
-            for place, what, lane, signature, mark in found
+            Found(jobs[place], Need(what), queue, signature, mark or "")
+            for place, what, queue, signature, mark in found
             if what != _GONE
         ]
 
@@ -142,12 +142,12 @@ class OpenJobs:
         return frozenset(str(member).partition("/")[0] for member in members)
 
     async def whereabouts(self, lanes: Iterable[str], now_ms: int | None = None) -> frozenset[str]:
-        """The jobs whose messages are in the queues of these lanes, or in the hands of a living consumer.
+        """The jobs whose messages are in both queues of these lanes, or in the hands of a living consumer.
 
         Queues first, each from its newest message on: one that is taken meanwhile is seen in its consumer's hands.
         """
         found: set[str] = set()
-        for queue in (lane + step for lane in lanes for step in _PRIORITIES):
+        for queue in (queue + step for lane in lanes for queue in keys.queues(lane) for step in _PRIORITIES):
             first = 0
             while jobs := await self._seek(keys=[queue], args=[first, first + _CHUNK - 1]):
                 found.update(jobs)
@@ -160,9 +160,9 @@ class OpenJobs:
         names = [keys.job(job), keys.OPEN, keys.WAITING]
         return bool(await self._requeue(keys=names, args=[queued, LOOKS_MS, _given(now_ms)]))
 
-    async def push(self, jobs: Sequence[str], lane: str) -> None:
+    async def push(self, jobs: Sequence[str], queue: str) -> None:
         """Put plain messages of these jobs to the front of a queue: they have waited already."""
-        await self._redis.rpush(lane, *(envelope(job, lane, origin=HOUSEKEEPING) for job in jobs))
+        await self._redis.rpush(queue, *(envelope(job, queue, origin=HOUSEKEEPING) for job in jobs))
 
 
 def _given(now_ms: int | None) -> int | str:

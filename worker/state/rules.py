@@ -98,7 +98,7 @@ class Rules:
             "max_out": stage.max_output_tokens, "nano_in": price[0] * _PER_TOKEN, "nano_out": price[1] * _PER_TOKEN,
             "breaker": _breaker(stage.breaker), "burst_us": math.floor(limits.burst * 1_000_000),
             "hash": self._place(keys.stage(stage.name)), "probe": self._place(keys.probe(stage.name)),
-            "line": self._place(keys.line(stage.name)), "queue": self._place(stage.lane),
+            "line": self._place(keys.line(stage.name)), "queues": list(map(self._place, keys.queues(stage.lane))),
             "places": self._place(keys.group_in_flight(group) if group else keys.in_flight(stage.name)),
             "most": most, "rpm": rpm, "tpm": tpm,
             "mates": [mate.name for mate in stages.values() if mate is stage or (group and mate.limit_group == group)],

@@ -27,7 +27,7 @@ def test_hundreds_of_documents_never_fill_the_queue(there: House, summarize: Typ
     def sample() -> None:
         with there.valkey.client as client:
             while not over.wait(0.005):
-                waiting.append(int(client.llen("cloud")))
+                waiting.append(int(client.llen("cloud.batch")))
 
     sampler = threading.Thread(target=sample)
     sampler.start()
@@ -65,7 +65,7 @@ def test_a_redis_that_goes_away_meanwhile_ends_the_run_with_a_line(there: House,
                 [BIN / "staffel", "summarize", path], env={**there.environ, "STAFFEL_REDIS_URL": own.url},
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             )  # fmt: skip
-            eventually(lambda: ours.llen("cloud"), "the document is in the queue")
+            eventually(lambda: ours.llen("cloud.batch"), "the document is in the queue")
     finally:
         own.stop()
     out, err = child.communicate(timeout=20)
@@ -119,8 +119,8 @@ def test_a_job_that_is_gone_from_redis_is_a_row(there: House, tmp_path: Path) ->
     before = there.jobs()
     child = there.spawn("summarize", str(tmp_path), "--chain", "half-served", "--json")
     with there.valkey.client as client:
-        waiting = client.llen("attic")
-        eventually(lambda: client.llen("attic") > waiting, "the document waits for a worker that is not there")
+        waiting = client.llen("attic.batch")
+        eventually(lambda: client.llen("attic.batch") > waiting, "the document waits for a worker that is not there")
         client.delete(*there.jobs() - before)
     out, err = child.communicate(timeout=20)
     assert child.returncode == 1

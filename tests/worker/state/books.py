@@ -15,7 +15,7 @@ from staffel_wire.catalogue import Catalogue, Entry
 from staffel_wire.ends import cancelling, polling
 from staffel_wire.pace import Now
 from staffel_wire.position import looked, looking
-from staffel_wire.request import Request
+from staffel_wire.request import Priority, Request
 from staffel_wire.scripts import source
 from staffel_wire.stages import Action
 from staffel_wire.submit import Mode, submitting
@@ -59,6 +59,7 @@ class Book(ABC):
         chain: str = "default",
         tokens_in: int = 0,
         tokens_out: int | None = None,
+        priority: Priority = "interactive",
     ) -> None:
         """Write a record; tokens as the door estimates them."""
 
@@ -128,10 +129,11 @@ class MemoryBook(Book):
     def submit(
         self, *plan: str, job: str = "j", lane: str = "cloud", deadline: float = 90, local_only: bool = False,
         images: bool = False, chain: str = "default", tokens_in: int = 0, tokens_out: int | None = None,
+        priority: Priority = "interactive",
     ) -> None:  # fmt: skip
         fields = {"prompt": "Why?", **({"local_only": True} if local_only else {})}
         fields |= {"images": [PICTURE]} if images else {}
-        self.state.submit(job, fields, plan, lane, deadline, chain, tokens_in, tokens_out)
+        self.state.submit(job, fields, plan, lane, deadline, chain, tokens_in, tokens_out, priority)
 
     def admit(self, visit: Visit) -> Admission:
         return asyncio.run(self.state.admit(visit))
@@ -213,24 +215,25 @@ class RedisBook(Book):
     def submit(
         self, *plan: str, job: str = "j", lane: str = "cloud", deadline: float = 90, local_only: bool = False,
         images: bool = False, chain: str = "default", tokens_in: int = 0, tokens_out: int | None = None,
+        priority: Priority = "interactive",
     ) -> None:  # fmt: skip
         made = self.submitted(
             *plan, job=job, lane=lane, deadline=deadline, local_only=local_only, images=images, chain=chain,
-            tokens=(tokens_in, tokens_out),
+            tokens=(tokens_in, tokens_out), priority=priority,
         )  # fmt: skip
         assert made == ["new", "queued"]
 
     def submitted(self, *plan: str, job: str = "j", lane: str = "cloud", deadline: float = 90, local_only: bool = False,
                   again: bool = False, message: str = "", label: str | None = None, images: bool = False,
                   chain: str = "default", tokens: tuple[int, int | None] = (0, None), key: str | None = None,
-                  mode: Mode = "join", **others: str) -> list[str]:  # fmt: skip
+                  mode: Mode = "join", priority: Priority = "interactive", **others: str) -> list[str]:  # fmt: skip
         pictures = [PICTURE] if images else []
         request = Request(
             prompt="Why?", local_only=local_only, label=label, images=pictures, chain=chain, idempotency_key=key
         )
         estimate = {"tokens_in": str(tokens[0]), "tokens_out": "" if tokens[1] is None else str(tokens[1])}
         names, given = submitting(
-            job, request, Entry(plan, lane, deadline), KEPT, message, again=again, others=estimate | others,
+            job, request, Entry(plan, lane, deadline, priority), KEPT, message, again=again, others=estimate | others,
             now_ms=self.ms, mode=mode,
         )  # fmt: skip
         return list(self.script("submit", names, given))

@@ -220,7 +220,7 @@ def test_a_job_whose_stage_is_not_asked_again_waits_where_its_next_one_runs(redi
     redis_book.dies(on_the_lane.owner)
     redis_book.tick(LOOKS_S)
     (one,) = found(redis_book)
-    assert (one.need, one.lane, redis_book.field("lane")) == (Need.SENDS, "cloud", "cloud")
+    assert (one.need, one.queue, redis_book.field("lane")) == (Need.SENDS, "cloud", "cloud")
     assert permit(redis_book.admit(TWO)).stage == "a"
 
 

@@ -24,6 +24,7 @@ from redis import Redis
 
 from config.stages import Stage, identity
 from staffel_wire import keys
+from staffel_wire.request import Priority
 from staffel_wire.stages import Action
 from tests.worker.state.books import Book, MemoryBook, RedisBook
 from tests.worker.state.histories import ENDINGS, NAMES, NUMBERS, OWNERS, PLANS, SECONDS, STAGES, WALKS, Ending
@@ -69,11 +70,13 @@ class SideBySide(RuleBasedStateMachine):
         tokens=st.sampled_from([(0, None), (40, None), (100, 50), (1000, 10), (333, 4000)]),
         chain=st.sampled_from(["default", "cheap"]),
         at_home=st.sampled_from([False, False, False, True]),
+        priority=st.sampled_from(["interactive", "batch"]),
     )
-    def submit(
-        self, plan: list[str], deadline: float, tokens: tuple[int, int | None], chain: str, *, at_home: bool
-    ) -> str:
-        return self._submit(plan, deadline, tokens, chain, at_home=at_home)
+    def submit(  # noqa: PLR0917 - hypothesis gives them by name
+        self, plan: list[str], deadline: float, tokens: tuple[int, int | None], chain: str, at_home: bool,
+        priority: Priority,
+    ) -> str:  # fmt: skip
+        return self._submit(plan, deadline, tokens, chain, at_home=at_home, priority=priority)
 
     @rule(target=permits, plan=PLANS, number=NUMBERS, endings=WALKS)
     def ask(self, plan: list[str], number: int, endings: list[str]) -> Any:
@@ -187,13 +190,14 @@ class SideBySide(RuleBasedStateMachine):
             book.tick(seconds)
 
     def _submit(
-        self, plan: list[str], deadline: float, tokens: tuple[int, int | None], chain: str, *, at_home: bool
-    ) -> str:
+        self, plan: list[str], deadline: float, tokens: tuple[int, int | None], chain: str, *, at_home: bool,
+        priority: Priority = "interactive",
+    ) -> str:  # fmt: skip
         self.submitted += 1
         job = f"j{self.submitted:03}"
         for book in self.books:
             book.submit(*plan, job=job, deadline=deadline, tokens_in=tokens[0], tokens_out=tokens[1], chain=chain,
-                        local_only=at_home)  # fmt: skip
+                        local_only=at_home, priority=priority)  # fmt: skip
         self._same_view(job)
         return job
 

@@ -92,6 +92,17 @@ def test_a_parked_job_waits_in_no_queue(waits: KeepingBook, no_leaked_keys: Redi
     assert tickets.waiting(no_leaked_keys, "ollama") == []
 
 
+def test_a_batch_job_waits_beside_the_others(waits: KeepingBook, no_leaked_keys: Redis) -> None:
+    """In the batch queue of each lane that it comes to."""
+    waits.submit("a", "lane", priority="batch")
+    waits.submit("a", "lane", job="k")
+    assert [tickets.waiting(no_leaked_keys, queue) for queue in keys.queues("cloud")] == [["k"], ["j"]]
+    one = claimed(waits)
+    waits.settle(one, failed(one))
+    assert isinstance(waits.admit(one.visit), Elsewhere)
+    assert [tickets.waiting(no_leaked_keys, queue) for queue in keys.queues("ollama")] == [[], ["j"]]
+
+
 def test_a_replayed_job_is_the_last(waits: KeepingBook, no_leaked_keys: Redis) -> None:
     """Behind those that came meanwhile."""
     waits.born(ONE.owner)
@@ -99,6 +110,16 @@ def test_a_replayed_job_is_the_last(waits: KeepingBook, no_leaked_keys: Redis) -
     waits.submit("a", job="k")
     assert waits.replay() == ["queued", "cloud"]
     assert tickets.waiting(no_leaked_keys, "cloud") == ["k", "j"]
+
+
+def test_a_replayed_batch_job_goes_to_its_own_queue(waits: KeepingBook, no_leaked_keys: Redis) -> None:
+    """Its message too, of whatever lane it begins with."""
+    waits.born(ONE.owner)
+    waits.dies_of("a", "b", priority="batch")
+    assert waits.replay() == ["queued", "cloud"]
+    assert waits.field("lane") == "cloud"
+    assert [no_leaked_keys.llen(queue) for queue in keys.queues("cloud")] == [0, 1]
+    assert tickets.waiting(no_leaked_keys, "cloud.batch") == ["j"]
 
 
 def test_a_follower_that_goes_its_own_way_waits_anew(waits: KeepingBook, no_leaked_keys: Redis) -> None:
@@ -157,7 +178,8 @@ class Life:
         key, lane = self.random.choice((None, None, "key")), "ollama" if plan[0].startswith("lane") else "cloud"
         more = self.random.choice(({}, {"signature": "{}"}, {"celery": "1"}))
         self.book.submitted(*plan, job=job, lane=lane, key=key, mode="follow",
-                            deadline=self.random.choice((5, 60, 400)), **more)  # fmt: skip
+                            deadline=self.random.choice((5, 60, 400)),
+                            priority=self.random.choice(("interactive", "batch")), **more)  # fmt: skip
         self.jobs.append(job)
 
     def deliver(self) -> None:

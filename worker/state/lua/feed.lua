@@ -37,7 +37,10 @@ end
 local function may_wait_in_queue(id)
   for i, place in ipairs(ALL.lines) do
     local score = redis.call('ZSCORE', KEYS[place], id)
-    if score and tonumber(score) < 0 then return redis.call('LLEN', KEYS[stage_of(ALL.names[i]).queue]) > 0 end
+    if score and tonumber(score) < 0 then
+      local queues = stage_of(ALL.names[i]).queues
+      return redis.call('LLEN', KEYS[queues[1]]) + redis.call('LLEN', KEYS[queues[2]]) > 0
+    end
   end
   return false
 end

@@ -4,8 +4,8 @@
 -- record and a ledger for each job.
 -- ARGV: milliseconds after which a worker is dead; seconds for which an answer, a ledger and a dead letter are kept; the
 -- time (tests only); how many deaths make poison; milliseconds to the next look, at a running one sooner; who looks.
--- Returns for each job that needs more: its place, what, its lane, its signature ('' where its message is plain), and
--- when it was queued, or whom it follows.
+-- Returns for each job that needs more: its place, what, its queue, its signature ('' where its message is plain),
+-- and when it was queued, or whom it follows.
 --   sends: its message is to be put onto its queue; tells: onto one that is served, so that Celery hears of its end
 --   gone: there is no record, but it is listed; seeks: it waits, and its message should be somewhere; follows: it waits for the end of another job
 local workers, open, parked = KEYS[1], KEYS[2], KEYS[4]
@@ -89,7 +89,7 @@ for i = 7, #KEYS, 2 do
   elseif record.status == 'running' then what = running(job, attempts, id, record)
   else what = waiting(job, id, record) end
   if what then
-    reply[#reply + 1] = {(i - 7) / 2, what, record.lane or '', record.signature or '', record.follows or record.enqueued_at or ''}
+    reply[#reply + 1] = {(i - 7) / 2, what, queue_of(record.lane or '', record.priority), record.signature or '', record.follows or record.enqueued_at or ''}
   end
 end
 return reply
