@@ -43,7 +43,7 @@ class Lanes:
 
     def standing(self, job: str, record: Mapping[str, Any]) -> Standing | None:
         """What is told of a job that waits, None where no place matters."""
-        lane, priority = record["lane"], record.get("priority", "interactive")
+        lane, priority = record["lane"], record["priority"]
         own, others = self._queues(lane, priority)
         if lane == CLOUD or job not in own:
             return None

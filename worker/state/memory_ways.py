@@ -124,7 +124,7 @@ class Ways:
         lane, has = way.stage.lane, self.left() - self.kept(way.place)
         if lane in {self.visit.lane, CLOUD}:
             return way
-        wait = self.jobs.lanes.wait_ms(lane, self.record.get("priority", "interactive"))
+        wait = self.jobs.lanes.wait_ms(lane, self.record["priority"])
         if wait is None or wait <= has:
             return way
         detail = f"about {wait / 1000:.0f} s until its turn, {has / 1000:.0f} s left"

@@ -93,6 +93,18 @@ def test_little_known_little_said(book: Book) -> None:
     assert (found["eta_s"], found["eta_from_s"], found["eta_to_s"]) == (3, None, None)
 
 
+def test_a_batch_lets_interactive_jobs_go_before_it(book: Book) -> None:
+    """But for every tenth that is taken: before the first of a batch go nine, and nine more before the second."""
+    paced(book)
+    for n in range(25):
+        wait(book, f"i{n:02}")
+    for n in range(3):
+        book.submit("lane", job=f"b{n}", lane="ollama", priority="batch", deadline=4000)
+    places = {job: book.view(job)["position"]["place"] for job in ("i00", "i08", "i09", "i24", "b0", "b1", "b2")}
+    assert places == {"i00": 1, "i08": 9, "i09": 11, "i24": 27, "b0": 10, "b1": 20, "b2": 28}
+    assert {book.view(job)["position"]["of"] for job in ("i00", "b2")} == {28}
+
+
 def test_in_the_cloud_there_is_no_place(book: Book) -> None:
     """Two hundred are called at once there."""
     book.submit("a")
@@ -149,6 +161,16 @@ def test_what_the_owner_has_in_hand_counts_too(book: Book) -> None:
     assert passed_on(book, "lane", "b", job="j1", deadline=3).stage == "b"
     book.dies(OWNER)
     assert passed_on(book, "lane", "b", job="j2", deadline=3).stage == "lane"
+
+
+def test_a_flood_of_a_batch_does_not_keep_interactive_jobs_from_the_lane(book: Book) -> None:
+    """They go before it; another job of a batch would wait behind it."""
+    paced(book)
+    for n in range(300):
+        book.submit("lane", job=f"w{n}", lane="ollama", priority="batch", deadline=4000)
+    assert passed_on(book, "lane", "b", job="j1", deadline=20).stage == "lane"
+    assert passed_on(book, "lane", "b", job="j2", deadline=20, priority="batch").stage == "b"
+    assert book.view("j2")["attempts"][1]["detail"] == "about 602 s until its turn, 20 s left"
 
 
 def test_nobody_judges_by_few_calls(book: Book) -> None:
