@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -95,6 +96,19 @@ def test_lost_batch_messages_are_put_back_where_they_were(waiting_house: House) 
             eventually(lambda: redis.llen("ollama.batch") == 2, "the message is back", 20)
             assert redis.llen("ollama") == 0
             assert redis.zrange(keys.WAITING, 0, 0)[0].endswith(lost), "it is the next one, as its message is"
+
+
+def test_an_operator_may_stop_the_batch_jobs_alone(waiting_house: House) -> None:
+    """The worker is well meanwhile; the lane's name brings both queues back."""
+    house = waiting_house
+    with serving(house, ("-Q", "ollama")), SyncClient(house.url) as client:
+        assert house.celery("control", "cancel_consumer", "ollama.batch").code == 0
+        batch = client.submit("batch", chain="at-lane", priority="batch")
+        assert client.ask("now", chain="at-lane").text
+        assert client.show(batch)["status"] == "queued"
+        assert house.staffel("health", "--worker", f"ollama@{socket.gethostname()}").code == 0
+        assert house.celery("control", "add_consumer", "ollama").code == 0
+        assert client.wait(batch).text
 
 
 def test_several_hosts_have_a_lane_each(make_house: Callable[..., House]) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from staffel_wire.catalogue import Entry
+from staffel_wire.catalogue import Catalogue, Entry
 from staffel_wire.request import parse
-from staffel_wire.submit import fields, tokens_in
+from staffel_wire.submit import fields, submitting, tokens_in
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -37,3 +37,23 @@ def test_what_comes_out_is_what_the_caller_allows() -> None:
         given = {"prompt": "Why?"} if most is None else {"prompt": "Why?", "max_output_tokens": most}
         found = fields(parse(given), entry)
         assert (found["tokens_in"], found["tokens_out"]) == ("1", told)
+
+
+def test_a_request_in_another_hurry_asks_the_same() -> None:
+    """Under one idempotency key: it would be refused for asking something else."""
+
+    def digest(**more: object) -> object:
+        request = parse({"prompt": "Why?", "idempotency_key": "k", **more})
+        return submitting("j", request, Entry(("a",), "cloud", 30), Catalogue({}), "")[1][9]
+
+    assert digest(priority="batch", deadline=3) == digest()
+    assert digest(seed=1) != digest()
+
+
+def test_a_batch_job_enters_by_the_batch_queue() -> None:
+    """And its record says that it is one, wherever it goes from there."""
+    request = parse({"prompt": "Why?", "priority": "batch"})
+    entry = Entry(("a",), "ollama.gpu2", 30, request.priority)
+    names, _ = submitting("j", request, entry, Catalogue({}), "")
+    assert names[2] == "ollama.gpu2.batch"
+    assert (fields(request, entry)["lane"], fields(request, entry)["priority"]) == ("ollama.gpu2", "batch")

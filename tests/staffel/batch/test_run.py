@@ -31,13 +31,13 @@ def test_four_times_what_the_served_lanes_run_at_once_is_in_the_queue(
     assert places(offers, lanes, 200) == expected
 
 
-def test_the_job_of_a_text_follows_from_all_that_is_asked_about_it_but_the_deadline() -> None:
-    """Else a run would join another question's answer; more time is the same question."""
+def test_the_job_of_a_text_follows_from_all_that_changes_its_answer() -> None:
+    """Else a run would join another question's answer; more time, or another place, is the same question."""
 
     def job(**fields: object) -> str:
         return job_of("digest", kind_of(lambda text: request_of(text, **fields)))
 
-    assert job(chain="default", deadline=1.0) == job(chain="default", deadline=2.0)
+    assert job(chain="default", deadline=1.0) == job(chain="default", deadline=2.0, priority="batch")
     others = {job(chain="default"), job(chain="other"), job(chain="default", local_only=True), job(temperature=1.0)}
     assert len(others) == 4
     assert job_of("another", kind_of(request_of)) != job_of("digest", kind_of(request_of))
