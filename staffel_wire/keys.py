@@ -66,6 +66,11 @@ def lane_of(queue: str) -> str:
     return queue.removesuffix(BATCH_QUEUE)
 
 
+def messages(queue: str) -> list[str]:
+    """The lists in which kombu keeps the messages of a queue, one for each step of priority (its Redis transport)."""
+    return [queue, *(f"{queue}\x06\x16{step}" for step in (3, 6, 9))]
+
+
 def housekeeper(digest: str) -> str:
     """A lease of one: the process that sends parked jobs on to the stages of this configuration."""
     return f"staffel:housekeeper:{digest}"
