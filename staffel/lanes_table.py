@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from staffel.cli import plain
-from staffel_wire.record import span
+from staffel_wire.record import between, span
 
 _WIDE = 130
 """Columns of a terminal on which all of the table stands side by side."""
@@ -62,8 +62,7 @@ def _calls(row: Row) -> str:
 def _empty_in(row: Row) -> str:
     if not row["eta_s"]:
         return ""
-    between = "" if row["eta_from_s"] is None else f" ({span(row['eta_from_s'])} to {span(row['eta_to_s'])})"
-    return f"{span(row['eta_s'])}{between}"
+    return f"{span(row['eta_s'])}{between(row)}"
 
 
 def _worker(row: Row) -> str:

@@ -67,4 +67,4 @@ def looked(job: str, reply: Sequence[Any]) -> dict[str, Any]:
 
 
 def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 1)
+    return None if seconds is None else round(seconds, 3)

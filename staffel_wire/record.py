@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -105,12 +105,12 @@ def total_cost(rows: Iterable[Mapping[str, Any]]) -> float | None:
     return None if len(known) < len(costs) else round(float(sum(known)), 9)
 
 
-def span(seconds: float) -> str:
-    """How long that is, in the one or two units that matter."""
-    left = max(0, math.ceil(seconds))
+def span(seconds: float, rounded: Callable[[float], int] = math.ceil) -> str:
+    """How long that is, in the one or two units that matter; rounded up, unless it is said how."""
+    left = max(0, rounded(seconds))
     if left < 100:  # noqa: PLR2004 - two digits
         return f"{left} s"
-    minutes = math.ceil(left / 60)
+    minutes = rounded(left / 60)
     if minutes < 60:  # noqa: PLR2004 - an hour
         return f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
@@ -137,9 +137,13 @@ def place(position: Mapping[str, Any]) -> str:
     n = position["place"]
     ending = "th" if 10 < n % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")  # noqa: PLR2004 - English
     about = "" if position["eta_s"] is None else f", about {span(position['eta_s'])}"
-    low, high = position["eta_from_s"], position["eta_to_s"]
-    between = "" if low is None else f" ({span(low)} to {span(high)})"
-    return f"{n}{ending} of {position['of']} on {position['lane']}{about}{between}"
+    return f"{n}{ending} of {position['of']} on {position['lane']}{about}{between(position)}"
+
+
+def between(told: Mapping[str, Any]) -> str:
+    """The range of an expected time, in parentheses and rounded to hold what it held; empty where none is known."""
+    low, high = told["eta_from_s"], told["eta_to_s"]
+    return "" if low is None else f" ({span(low, math.floor)} to {span(high)})"
 
 
 def _stands(found: Mapping[str, Any]) -> str:

@@ -193,9 +193,9 @@ def test_a_waiting_job_says_where_it_stands() -> None:
     """In Flower too, when it is handed on: what has failed, what it waits for, and for how long."""
     found = as_object("j", record("queued"), ledger(FAILED, SKIPPED), SUBMITTED, PLACE)
     assert found["position"] == PLACE
-    assert line(found) == "1 failed, 1 skipped → queued: 4th of 17 on ollama, about 38 s (31 s to 47 s)"
+    assert line(found) == "1 failed, 1 skipped → queued: 4th of 17 on ollama, about 38 s (30 s to 47 s)"
     assert handoff(found, "local") == (
-        "1 failed, 1 skipped → waits for local: 4th of 17 on ollama, about 38 s (31 s to 47 s)"
+        "1 failed, 1 skipped → waits for local: 4th of 17 on ollama, about 38 s (30 s to 47 s)"
     )
     nowhere = as_object("j", record("queued"), ledger(FAILED), SUBMITTED)
     assert (line(nowhere), handoff(nowhere, "local")) == ("1 failed → queued", "1 failed → waits for local")
@@ -209,7 +209,7 @@ def test_a_waiting_job_says_where_it_stands() -> None:
         (3, 9, (5.0, 4.0, 6.5), "3rd of 9 on ollama, about 5 s (4 s to 7 s)"),
         (11, 12, (None, None, None), "11th of 12 on ollama"),
         (112, 113, (None, None, None), "112th of 113 on ollama"),
-        (121, 122, (300.0, 250.0, 7300.0), "121st of 122 on ollama, about 5 min (5 min to 2 h 2 min)"),
+        (121, 122, (300.0, 250.0, 7300.0), "121st of 122 on ollama, about 5 min (4 min to 2 h 2 min)"),
     ],
 )
 def test_a_place_is_said_as_a_person_would(
