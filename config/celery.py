@@ -21,6 +21,9 @@ UNACKED, UNACKED_INDEX = "staffel:unacked", "staffel:unacked_index"
 SLOTS = 200
 """Threads of a cloud worker: they only wait, the calls run on one event loop."""
 
+LANE_SLOTS = 2
+"""Threads of a worker whose lane runs one request at a time: beside the one that runs, the next is made ready."""
+
 NOT_CONFIGURED = "redis://127.0.0.1:6379/0"
 """Where Celery would look by itself; whoever starts a worker or submits is told before it comes to that."""
 

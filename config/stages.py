@@ -81,7 +81,8 @@ class StageTable(Table):
     connect_timeout: Seconds = 3.0
     first_token_timeout: Seconds | None = None
     idle_timeout: Seconds | None = None
-    cold_load_timeout: Seconds | None = None
+    cold_load_timeout: Seconds = 60.0
+    cool_off: float = Field(default=1.0, ge=0, le=86_400, allow_inf_nan=False)
     reserve: float = Field(default=0.0, ge=0, le=86_400, allow_inf_nan=False)
     num_ctx: int = Field(default=4096, ge=256)
     keep_alive: str | int = "30m"
@@ -222,6 +223,8 @@ class Stage:
     first_token_timeout: float | None = None
     idle_timeout: float | None = None
     reserve: float = 0.0
+    cold_load_timeout: float = 60.0
+    cool_off: float = 1.0
     num_ctx: int = 4096
     keep_alive: str | int = "30m"
     max_output_tokens: int = 2048
@@ -274,6 +277,8 @@ def stage(name: str, table: StageTable, api_key: str | None) -> Stage:
         first_token_timeout=table.first_token_timeout,
         idle_timeout=table.idle_timeout,
         reserve=table.reserve,
+        cold_load_timeout=table.cold_load_timeout,
+        cool_off=table.cool_off,
         num_ctx=table.num_ctx,
         keep_alive=table.keep_alive,
         max_output_tokens=table.max_output_tokens,
@@ -284,11 +289,16 @@ def stage(name: str, table: StageTable, api_key: str | None) -> Stage:
         price=table.price,
         params=table.params,
         breaker=table.breaker,
-        limits=Limits(table.max_in_flight, table.requests_per_minute, table.tokens_per_minute, table.burst),
+        limits=Limits(_max_in_flight(table), table.requests_per_minute, table.tokens_per_minute, table.burst),
         limit_group=table.limit_group,
         usd_per_day=table.usd_per_day,
         on_unknown=table.on_unknown,
     )
+
+
+def _max_in_flight(table: StageTable) -> int | None:
+    """None on a lane that runs one at a time: the lane sees to that, and has the next call admitted early."""
+    return table.max_in_flight if lane_of(table) == CLOUD or table.limit_group else None
 
 
 def lane_of(table: StageTable) -> str:

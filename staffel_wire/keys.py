@@ -34,9 +34,6 @@ WAITING = "staffel:waiting"
 PACE = "staffel:pace"
 """A hash: lane -> the lengths of its last calls and how busy it was, as JSON; of every lane but `cloud`."""
 
-LANES = "staffel:lanes"
-"""A hash: lane -> who owns it, since when its call is under way, and how many jobs its owner has in hand, as JSON."""
-
 DEAD = "staffel:dead"
 """A sorted set: dead letters, scored with when they ended, in server milliseconds."""
 
@@ -74,6 +71,17 @@ def messages(queue: str) -> list[str]:
 def housekeeper(digest: str) -> str:
     """A lease of one: the process that sends parked jobs on to the stages of this configuration."""
     return f"staffel:housekeeper:{digest}"
+
+
+LANES = "staffel:lanes"
+"""A hash: lane -> what its worker does now, as JSON: `owner`, `since` when the call under way began, `in_hand` how many
+jobs it has admitted, `at` when it said so; in server milliseconds.
+"""
+
+
+def lane(name: str) -> str:
+    """A lease of one: the worker process that may ask the host of a lane that runs one request at a time."""
+    return f"staffel:lane:{name}"
 
 
 def worker(member: str) -> str:

@@ -17,7 +17,7 @@ from celery.worker import control, state
 from kombu.connection import Connection
 from kombu.utils.json import loads
 
-from config.celery import SLOTS, configuration
+from config.celery import LANE_SLOTS, SLOTS, configuration
 from config.problems import ConfigError, Problem
 from config.settings import Settings, environment, redis_url, settings
 from config.stages import CLOUD
@@ -106,7 +106,7 @@ def _start(sender: Any, **_: Any) -> None:  # noqa: ANN401 - the worker controll
         if sender.concurrency == SLOTS:
             sender.concurrency = found.general.cloud_slots
     else:
-        sender.concurrency = 1
+        sender.concurrency = LANE_SLOTS
         sender.options["autoscale"] = None
     if sender.hostname.startswith("celery@"):  # two lanes on one machine would share Celery's default name
         sender.hostname = f"{lane}@{sender.hostname.partition('@')[2]}"

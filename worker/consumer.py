@@ -50,7 +50,8 @@ class SafeConsumer(Consumer):
         self._kept: list[Any] = []  # requests whose connection is gone
         self._qos: Held | None = None
         self._queues: dict[str, list[str]] = {}
-        self._draining = self._broken = False
+        self._draining = self._broken = self._stands_by = False
+        self._aside: list[str] = []  # the queues that are served once the lane is ours
         self._one_by_one = threading.Lock()
         super().__init__(*args, **options)
 
@@ -102,6 +103,44 @@ class SafeConsumer(Consumer):
                 qos._remove_from_indices(tag).execute()  # noqa: SLF001
         except Exception:  # noqa: BLE001 - whatever it is, the message comes again and finds its job done
             _log.warning("could not acknowledge a message after the connection was lost; it will come again")
+
+    # --- a lane that another worker serves
+
+    def serve(self) -> None:
+        self.call_soon(self._serve)
+
+    def stand_by(self) -> None:
+        self.call_soon(self.stand_by_now)
+
+    def stand_by_now(self) -> None:
+        if not self._stands_by:
+            self._stands_by, self._aside = True, list(self.app.amqp.queues.consume_from)
+            for queue in self._aside:
+                super().cancel_task_queue(queue)
+
+    def _serve(self) -> None:
+        """Queues that are selected are consumed by the next connection too, should this one break now."""
+        if self._stands_by:
+            self._stands_by, queues = False, self.app.amqp.queues
+            for queue in self._aside:
+                queues.select_add(queues[queue])
+            for queue in self._aside if self.task_consumer is not None else ():
+                super().add_task_queue(queue)
+
+    # An operator who names the lane means both of its queues, as `-Q` does.
+
+    def add_task_queue(self, queue: str, *args: Any, **options: Any) -> None:  # noqa: ANN401 - Celery's own signatures
+        if self._stands_by:
+            self._aside += [name for name in keys.queues(queue) if name not in self._aside]
+            return
+        super().add_task_queue(queue, *args, **options)
+        for other in keys.queues(queue)[1:]:
+            super().add_task_queue(other)
+
+    def cancel_task_queue(self, queue: str) -> None:
+        for name in keys.queues(queue):
+            self._aside = [other for other in self._aside if other != name]
+            super().cancel_task_queue(name)
 
     # --- the end
 
@@ -156,7 +195,7 @@ class SafeConsumer(Consumer):
 
     def look(self) -> Consumption:
         consumes = not self._queues or bool(self.app.amqp.queues.consume_from)
-        mode = Mode.CONSUMES if consumes else Mode.CANCELLED
+        mode = Mode.STANDS_BY if self._stands_by else Mode.CONSUMES if consumes else Mode.CANCELLED
         return Consumption(
             Mode.DRAINING if self._draining or process.runtime().is_closed else mode,
             self.turned_at, self.taken, self.pool.num_processes, len(state.reserved_requests),
@@ -179,17 +218,6 @@ class SafeConsumer(Consumer):
 
     def wake(self) -> None:
         self.hub.call_soon(int)
-
-    # An operator who names the lane means both of its queues, as `-Q` does.
-
-    def add_task_queue(self, queue: str, *args: Any, **options: Any) -> None:  # noqa: ANN401 - Celery's own signature
-        super().add_task_queue(queue, *args, **options)
-        for other in keys.queues(queue)[1:]:
-            super().add_task_queue(other)
-
-    def cancel_task_queue(self, queue: str) -> None:
-        for name in keys.queues(queue):
-            super().cancel_task_queue(name)
 
     def update_strategies(self) -> None:
         super().update_strategies()

@@ -49,6 +49,7 @@ class Walks:
             work.close()
             self.abandoned.add(job)
             raise Abandoned
+        self.abandoned.discard(job)
         task = asyncio.ensure_future(work)
         self._under_way.add(task)
         try:
@@ -89,6 +90,11 @@ class Walks:
 
     def __len__(self) -> int:
         return len(self._under_way)
+
+    def interrupt(self) -> None:
+        """Hand back all that is under way, and go on: this process has lost its lane to another."""
+        for task in self._under_way:
+            task.cancel()
 
     def hurry(self) -> None:
         """Wait no longer."""

@@ -6,10 +6,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from typing import Protocol
 
 from worker.failover.chain import Stop
 from worker.reconciler import Reconciler, Send
 from worker.state.connection import AWAY, comes_back
+from worker.state.lane_lease import Claim, Said
 from worker.state.redis import RedisState
 
 PUBLISH_S = 5.0
@@ -29,6 +31,14 @@ KEEP_S = 0.5
 """How often the housekeeper looks at the open jobs that are due."""
 
 
+class Post(Protocol):
+    """A process's part in the lane that it serves alone."""
+
+    def claim(self) -> Claim: ...
+
+    async def heard(self, said: Said, sent: float) -> None: ...
+
+
 class Housekeeping:
     """Three loops: the beats are never late because of a message that is being sent."""
 
@@ -39,10 +49,14 @@ class Housekeeping:
         running: Mapping[str, Stop],
         publish: Callable[[], Awaitable[object]],
         send: Send,
+        *,
+        post: Post | None = None,
     ) -> None:
-        """`running` are the walks of this process; `publish` says what it can do where that was lost."""
+        """`running` are the walks of this process; `publish` says what it can do where that was lost; `post` is its
+        part in a lane that runs one request at a time.
+        """
         self._state, self._member, self._running = state, member, running
-        self._publish, self._send = publish, send
+        self._publish, self._send, self._post = publish, send, post
         self._reconciler = Reconciler(state.open, member, send, self._not_sent)
         self._published = 0.0
         self._may_feed, self._may_keep = asyncio.Event(), asyncio.Event()
@@ -73,7 +87,7 @@ class Housekeeping:
         while not self.over.is_set():
             began = now()
             try:
-                await self._beat()
+                await self.beat()
                 if away_since is not None:
                     _log.warning(
                         "Redis is back after %.1f s: results are written; new jobs start once Celery is there too",
@@ -94,12 +108,17 @@ class Housekeeping:
                 async with asyncio.timeout(BEAT_S):
                     await self.over.wait()
 
-    async def _beat(self) -> None:
+    async def beat(self) -> None:
+        """One heartbeat, now."""
         now = asyncio.get_running_loop().time()
         if now - self._published >= PUBLISH_S:
             await self._publish()
             self._published = now
-        beat = await self._state.beat(self._member, list(self._running))
+        sent = asyncio.get_running_loop().time()
+        claim = self._post.claim() if self._post else None
+        beat = await self._state.beat(self._member, list(self._running), claim=claim)
+        if self._post is not None and beat.lane is not None:
+            await self._post.heard(beat.lane, sent)
         for job in beat.cancelled:
             if job in self._running:
                 self._running[job].ask()

@@ -43,6 +43,18 @@ class Consumer(Protocol):
         """The server's clock says so many epoch seconds."""
         ...
 
+    def serve(self) -> None:
+        """Take jobs: the lane is this process's now."""
+        ...
+
+    def stand_by(self) -> None:
+        """Take none: the lane is another's."""
+        ...
+
+    def stand_by_now(self) -> None:
+        """The same, in the consumer's own thread."""
+        ...
+
     def wake(self) -> None:
         """Let the main loop look at once whether it shall end."""
         ...

@@ -8,36 +8,33 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from config.settings import Settings
-from config.stages import Stage
+from config.stages import CLOUD
 from staffel_wire import keys
-from staffel_wire.ends import cancelling
-from staffel_wire.scripts import source
 from worker.asked import as_request
 from worker.attempt_lines import alarm_line, log_attempt
+from worker.cancels import Cancels
 from worker.drain import Abandoned, Unbroken, Walks
 from worker.failover.attempt import Attempt
 from worker.failover.chain import End, Engine, Stop
 from worker.failover.provider import Provider
-from worker.failover.state import Visit
+from worker.failover.state import Displaced, Visit
+from worker.failover.turns import AtOnce, Unknown
 from worker.housekeeping import Housekeeping
-from worker.prices import cost, per_million, warm
-from worker.providers.adapter import Adapter
-from worker.providers.anthropic import Anthropic
-from worker.providers.gemini import Gemini
-from worker.providers.ollama import Ollama
-from worker.providers.openai import OpenAI
-from worker.providers.scripted import Scripted
+from worker.post import Post
+from worker.prices import cost, per_million
+from worker.probing import Probing
+from worker.providers.all import providers
 from worker.published import catalogue
 from worker.reconciler import Send
 from worker.report import Consumer, Report
 from worker.state.connection import AWAY, connect
 from worker.state.patient import PAUSE_S, Patient, patiently
-from worker.state.redis import RedisState
+from worker.state.redis import RedisState, pulse_name
 from worker.telling import Telling
 
 _log = logging.getLogger("staffel")
@@ -81,17 +78,41 @@ class Runtime:
         self._redis = connect(settings.redis_url)
         self._state = RedisState(
             self._redis, settings.stages, settings.general, settings.chains, per_million,
-            pulse=connect(settings.redis_url, connections=1, timeout=PULSE_S),
+            pulse=connect(settings.redis_url, connections=1, timeout=PULSE_S, name=pulse_name(self.member)),
         )  # fmt: skip
         self.telling = Telling(self._state.open, self._on_loop)
-        self._cancel = self._redis.register_script(source("cancel"))
-        self._walks = Walks(lambda job: self._state.hand_back(job, self.member))
+        self._walks = Walks(self._hand_back)
+        asked = providers(settings.stages.values())
+        self._post = self._posted(asked)
+        waits = self._post.baton.waits if self._post else lambda _job: False
+        self._cancels = Cancels(self._redis, settings.general, self._stops, waits)
         self._engine = Engine(
-            Unbroken(Patient(self._state), self._walks), settings.stages, providers(settings.stages.values()),
+            Unbroken(Patient(self._state), self._walks), settings.stages, asked,
             as_request, log_attempt, self._alarmed, lambda _job: None, cost,
+            self._post.baton if self._post else AtOnce(),
         )  # fmt: skip
-        self._housekeeping = Housekeeping(self._state, self.member, self._stops, self._publish_if_lost, send)
+        self._housekeeping = Housekeeping(
+            self._state, self.member, self._stops, self._publish_if_lost, send, post=self._post
+        )
         self._report = Report(self._redis, self.member, worker, self._stuck)
+
+    def _posted(self, asked: Mapping[str, Provider]) -> Post | None:
+        """This process's part in its lane, if that runs one request at a time."""
+        if self.lane == CLOUD:
+            return None
+        stages = {name: stage for name, stage in self.settings.stages.items() if stage.lane == self.lane}
+        warm = Unknown()
+        post = Post(
+            self.lane, list(stages.values()), warm, interrupt=self._walks.interrupt,
+            is_there=lambda member: self._state.is_there(member, self.member),
+            beat=lambda: self._housekeeping.beat(),  # noqa: PLW0108 - it is made later
+        )  # fmt: skip
+        post.meanwhile(Probing(stages, asked, self._state.probes(self.lane), warm, self.member).run)
+        return post
+
+    async def _hand_back(self, job: str) -> None:
+        unasked = self._post is not None and self._post.baton.was_unasked(job)
+        await self._state.hand_back(job, self.member, called=not unasked)
 
     def start(self) -> None:
         """Start the loop, say what this worker can do and that it lives."""
@@ -117,7 +138,8 @@ class Runtime:
         try:
             async with asyncio.timeout(LEAVES_S):
                 await asyncio.gather(*map(asyncio.wrap_future, self._loops))
-                await self._state.leave(self.member)
+                rests_ms = round(self._post.baton.rests_s * 1000) if self._post else 0
+                await self._state.leave(self.member, self.lane if self._post else None, rests_ms)
                 await self._report.forget()
         except (*AWAY, TimeoutError):
             _log.warning("Redis is away: others learn by its silence that this worker has ended")
@@ -125,8 +147,10 @@ class Runtime:
     # --- the end
 
     def attend(self, consumer: Consumer) -> None:
-        """Tell of this consumer, and keep what it holds; from any thread."""
+        """Tell of this consumer, keep what it holds, have it stand by where its lane is another's; in its thread."""
         self._report.consumer = consumer
+        if self._post is not None:
+            self._post.attend(consumer)
 
     @property
     def is_closed(self) -> bool:
@@ -149,6 +173,9 @@ class Runtime:
             self._walks.hurry()
         if self._draining is None:
             self._walks.closed = True
+            if self._post is not None:
+                self._post.rest()
+                self._post.baton.dismiss()
             self._draining = asyncio.ensure_future(self._drain(seconds))
         if self._report.consumer is not None:
             self._report.consumer.wake()
@@ -208,9 +235,12 @@ class Runtime:
         """A second delivery may run beside the first: who has claimed the job last is the one to cancel."""
         visit = Visit(job, self.lane, self.member, self.worker)
         self._stops.setdefault(job, stop)
-        stop.begun.add_done_callback(lambda _: self._stops.update({job: stop}))
+        stop.claimed.add_done_callback(lambda _: self._stops.update({job: stop}))
         try:
-            return await self._engine.walk(visit, stop)
+            end = await self._engine.walk(visit, stop)
+            if isinstance(end, Displaced):
+                raise asyncio.CancelledError  # as a walk that is broken off: it is handed back
+            return end
         except Exception as error:  # noqa: BLE001 - whatever it is, the job must not wait for its deadline
             # Not what it says: that may be the prompt.
             _log.error("job %s: its walk broke off (%s); it will be tried again", job, type(error).__name__)
@@ -233,34 +263,15 @@ class Runtime:
 
         With `running` false a call under way is left alone, as Celery's plain revoke does.
         """
-        self._on_loop(self._cancel_job(job, running=running))
+        self._on_loop(self._cancels.cancel(job, running=running))
 
     def pause(self, job: str) -> None:
         """Block for a moment before a job is begun; raises `Abandoned` where the process ends before that."""
         self._on_loop(self._walks.run(job, asyncio.sleep(PAUSE_S))).result()
 
     def heed_revoke(self, job: str) -> None:
-        """Cancel a job that was revoked before it had a record; blocks and raises as `park` does.
-
-        The revoke is kept until it is a day old: whoever adopts the job after this worker's death must find it too.
-        """
-        self._on_loop(self._walks.run(job, self._heed(job), begins=False)).result()
-
-    async def _heed(self, job: str) -> None:
-        names, arguments = cancelling(job, self.settings.general)
-        if await patiently(lambda: self._redis.get(keys.revoked(job))):
-            await patiently(lambda: self._cancel(keys=names, args=arguments))
-
-    async def _cancel_job(self, job: str, *, running: bool) -> None:
-        if job in self._stops:
-            if not running:
-                return
-            self._stops[job].ask()
-        names, arguments = cancelling(job, self.settings.general, running=running)
-        try:
-            await self._cancel(keys=names, args=arguments)
-        except AWAY:
-            _log.warning("job %s: the cancel could not be written down, Redis is away", job)
+        """Cancel a job that was revoked before it had a record; blocks and raises as `park` does."""
+        self._on_loop(self._walks.run(job, self._cancels.heed(job), begins=False)).result()
 
     def _on_loop(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -273,18 +284,3 @@ class Runtime:
     async def _publish_if_lost(self) -> None:
         """A Redis that lost its data would else know the workers by their beats, but not what they can do."""
         await self._redis.set(keys.CATALOGUE, self._catalogue, nx=True)
-
-
-def providers(stages: Iterable[Stage]) -> Mapping[str, Provider]:
-    """One of each, ready for these stages: certificates and prices are read before the first call, not in its time."""
-    adapters: dict[str, Adapter] = {
-        "openai": OpenAI(),
-        "anthropic": Anthropic(),
-        "gemini": Gemini(),
-        "ollama": Ollama(),
-    }
-    for stage in stages:
-        if stage.provider in adapters:
-            adapters[stage.provider].prepare(stage)
-        warm([stage])
-    return {**adapters, "scripted": Scripted()}

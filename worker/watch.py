@@ -21,6 +21,8 @@ class Mode(StrEnum):
     CANCELLED = "cancelled"
     """An operator's `celery control cancel_consumer`: no fault."""
     DRAINING = "draining"
+    STANDS_BY = "stands_by"
+    """Another worker serves the lane, and this one follows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,13 @@ class Watch:
         still = now - max(seen.turned_at, self._there_since)
         if still >= self._limit:
             return f"its main loop has stood still for {still:.0f} s"
-        if not waiting or not seen.free or seen.taken != self._taken or self._idle_since is None:
+        if (
+            seen.mode is Mode.STANDS_BY
+            or not waiting
+            or not seen.free
+            or seen.taken != self._taken
+            or self._idle_since is None
+        ):
             self._idle_since, self._taken = now, seen.taken
         idle = now - self._idle_since
         if idle < self._limit:

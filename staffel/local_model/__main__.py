@@ -22,7 +22,11 @@ _NOT_USABLE = 2
     help="Port to listen on; 0 takes any free one.",
 )
 @click.option(
-    "--num-ctx", type=click.IntRange(256), default=DEFAULT_NUM_CTX, show_default=True, help="Context window in tokens."
+    "--num-ctx",
+    type=click.IntRange(256),
+    default=DEFAULT_NUM_CTX,
+    show_default=True,
+    help="Context window in tokens, where a request names none.",
 )
 def main(host: str, port: int, num_ctx: int) -> None:
     try:

@@ -2,32 +2,47 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from datetime import UTC, datetime
 from time import perf_counter_ns
-from typing import Any
+from typing import Protocol
 
 from aiohttp import web
 
+from staffel.local_model.body import Named, parsed
 from staffel.local_model.errors import GenerationFailed, RequestRefused
+from staffel.local_model.facts import Facts
 from staffel.local_model.guard import Handler, only_this_machine
-from staffel.local_model.model import Facts, Finish, Model, Piece
-from staffel.local_model.question import Named, Question, parsed
+from staffel.local_model.model import Piece
+from staffel.local_model.prompt import fitted
+from staffel.local_model.question import Question, chat_question, generate_question
+from staffel.local_model.replies import (
+    Chunk,
+    Wrap,
+    as_message,
+    as_response,
+    chunk,
+    counted,
+    done,
+    streamed,
+    whole,
+)
+from staffel.local_model.residence import Held, Residence
 
 VERSION = "0.33.0+staffel"  # the Ollama whose API this is, and who gives it
 _MOST_BYTES = 64 * 2**20
-_FAMILY = "llama"
-_NEVER = "2318-01-01T00:00:00Z"  # the model stays until the server stops
-
-Chunk = dict[str, Any]
 
 
-def application(model: Model, facts: Facts, name: str, *, guarded: bool) -> web.Application:
-    """The routes. `guarded` is for a server on loopback: it then refuses what a web page sends."""
-    api = _Api(model, facts, name)
+class _Read(Protocol):
+    def __call__(self, raw: bytes, facts: Facts, num_ctx: int) -> Question: ...
+
+
+def application(residence: Residence, facts: Facts, num_ctx: int, *, guarded: bool) -> web.Application:
+    """The routes; `num_ctx` is the window where a request names none.
+
+    `guarded` is for a server on loopback: it then refuses what a web page sends.
+    """
+    api = _Api(residence, facts, num_ctx)
     middlewares = [only_this_machine, _as_ollama_errs] if guarded else [_as_ollama_errs]
     app = web.Application(client_max_size=_MOST_BYTES, middlewares=middlewares)
     app.add_routes(
@@ -35,129 +50,84 @@ def application(model: Model, facts: Facts, name: str, *, guarded: bool) -> web.
             web.get("/", api.root),
             web.get("/api/version", api.version),
             web.get("/api/tags", api.tags),
-            web.get("/api/ps", api.ps),
+            web.get("/api/ps", api.ps, allow_head=False),
             web.post("/api/show", api.show),
             web.post("/api/chat", api.chat),
+            web.post("/api/generate", api.generate),
         ]
     )
     return app
 
 
 class _Api:
-    def __init__(self, model: Model, facts: Facts, name: str) -> None:
-        self._model = model
+    def __init__(self, residence: Residence, facts: Facts, num_ctx: int) -> None:
+        self._residence = residence
         self._facts = facts
-        self._name = name
-        self._since = _now()
+        self._num_ctx = num_ctx
+        self._adds_bos = facts.metadata.get("tokenizer.ggml.add_bos_token") is True
         self._calls = 0
-        # First come, first served; who is cancelled while waiting is out of the queue.
-        self._place = asyncio.Lock()
 
     async def root(self, _: web.Request) -> web.Response:
         return web.Response(text="Ollama is running")
 
     async def version(self, _: web.Request) -> web.Response:
-        """As Ollama; `calls` counts what came to `/api/chat`: this host's own log, to be held against a ledger."""
+        """As Ollama; `calls` counts what asked for an answer, whatever came of it: this host's own log, to be held
+        against a ledger. To load or unload the model is no call.
+        """
         return web.json_response({"version": VERSION, "calls": self._calls})
 
     async def tags(self, _: web.Request) -> web.Response:
-        return web.json_response({"models": [{**self._card(), "modified_at": self._since}]})
+        return web.json_response({"models": [{**self._facts.card(), "modified_at": self._facts.modified_at}]})
 
     async def ps(self, _: web.Request) -> web.Response:
-        resident = {"expires_at": _NEVER, "size_vram": 0, "context_length": self._facts.window}
-        return web.json_response({"models": [{**self._card(), **resident}]})
+        resident = await self._residence.resident()
+        if resident is None:
+            return web.json_response({"models": []})
+        size = resident.size or self._facts.size
+        more = {"size_vram": 0, "expires_at": resident.expires_at, "context_length": resident.loading.num_ctx}
+        return web.json_response({"models": [{**self._facts.card(), "size": size, **more}]})
 
     async def show(self, request: web.Request) -> web.Response:
-        parsed(Named, await request.read()).found(self._name)
-        info = {
-            "general.architecture": _FAMILY,
-            "general.parameter_count": self._facts.parameters,
-            f"{_FAMILY}.context_length": self._facts.trained_window,
-        }
-        shown = {"capabilities": ["completion"], "details": self._details(), "model_info": info}
-        return web.json_response({**shown, "parameters": f"num_ctx {self._facts.window}", "modified_at": self._since})
+        parsed(Named, await request.read()).found(self._facts.name)
+        return web.json_response(self._facts.shown())
 
     async def chat(self, request: web.Request) -> web.StreamResponse:
+        return await self._reply(request, chat_question, as_message)
+
+    async def generate(self, request: web.Request) -> web.StreamResponse:
+        return await self._reply(request, generate_question, as_response)
+
+    async def _reply(self, request: web.Request, read: _Read, wrap: Wrap) -> web.StreamResponse:
         arrived = perf_counter_ns()
+        raw = await request.read()
         self._calls += 1
-        question = Question.parse(await request.read(), self._name)
-        if not question.messages:
-            end = {"done": True, "done_reason": "unload" if question.unload else "load"}
-            return web.json_response({**_chunk(question.model, ""), **end})
-        # Counted before the wait for the place: a prompt that cannot fit is told so at once.
-        asked = question.limited_to(self._facts.window, await self._model.count(question.messages))
-        loaded = perf_counter_ns()
-        async with self._place, aclosing(self._model.generate(asked)) as generated:
-            chunks = _chunks(question.model, generated, arrived, loaded)
-            return await (_streamed(request, chunks) if question.stream else _whole(chunks))
+        question = read(raw, self._facts, self._num_ctx)
+        if question.empty:
+            self._calls -= 1
+            return await self._prepare(question, wrap)
+        async with self._residence.hold(question.loading, question.stay) as held:
+            chunks = self._chunks(question, held, arrived, wrap)
+            async with aclosing(chunks):
+                return await (streamed(request, chunks) if question.stream else whole(chunks, wrap))
 
-    def _card(self) -> Chunk:
-        named = {"name": self._name, "model": self._name}
-        return {**named, "size": self._facts.size, "digest": self._facts.digest, "details": self._details()}
-
-    def _details(self) -> Chunk:
-        return {
-            "parent_model": "",
-            "format": "gguf",
-            "family": _FAMILY,
-            "families": [_FAMILY],
-            "parameter_size": f"{self._facts.parameters / 1e6:.2f}M",
-            "quantization_level": self._facts.quantization,
-        }
-
-
-async def _chunks(
-    model: str, generated: AsyncIterator[Piece | Finish], arrived: int, loaded: int
-) -> AsyncIterator[Chunk]:
-    async for item in generated:
-        if isinstance(item, Piece):
-            yield {**_chunk(model, item.text), "done": False}
+    async def _prepare(self, question: Question, wrap: Wrap) -> web.Response:
+        """Load the model, or unload it."""
+        if question.unloads:
+            self._residence.unload()
         else:
-            yield {**_chunk(model, ""), **_end(item, perf_counter_ns() - arrived, loaded - arrived)}
+            await self._residence.load(question.loading, question.stay)
+        return web.json_response(done(question.model, wrap(""), "unload" if question.unloads else "load"))
 
-
-async def _streamed(request: web.Request, chunks: AsyncIterator[Chunk]) -> web.StreamResponse:
-    """One JSON line a chunk; the status goes out with the first one, so that an early error can still have its own."""
-    response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
-    try:
-        async for chunk in chunks:
-            if not response.prepared:
-                await response.prepare(request)
-            await response.write(json.dumps(chunk).encode() + b"\n")
-    except GenerationFailed as error:
-        if not response.prepared:
-            raise
-        await response.write(json.dumps({"error": str(error)}).encode() + b"\n")
-    return response
-
-
-async def _whole(chunks: AsyncIterator[Chunk]) -> web.Response:
-    texts: list[str] = []
-    last: Chunk = {}
-    async for last in chunks:
-        texts.append(last["message"]["content"])
-    return web.json_response({**last, "message": {"role": "assistant", "content": "".join(texts)}})
-
-
-def _chunk(model: str, text: str) -> Chunk:
-    return {"model": model, "created_at": _now(), "message": {"role": "assistant", "content": text}}
-
-
-def _end(finish: Finish, total_ns: int, load_ns: int) -> Chunk:
-    return {
-        "done": True,
-        "done_reason": finish.reason,
-        "total_duration": total_ns,
-        "load_duration": load_ns,
-        "prompt_eval_count": finish.prompt_tokens,
-        "prompt_eval_duration": finish.prompt_ns,
-        "eval_count": finish.output_tokens,
-        "eval_duration": finish.output_ns,
-    }
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat().replace("+00:00", "Z")
+    async def _chunks(self, question: Question, held: Held, arrived: int, wrap: Wrap) -> AsyncGenerator[Chunk, None]:
+        prompt, limit = await fitted(held.model, question, adds_bos=self._adds_bos)
+        settings = {**question.settings, "n_keep": question.num_keep, "max_tokens": limit}
+        async with aclosing(held.model.generate(prompt, settings)) as generated:
+            async for item in generated:
+                if isinstance(item, Piece):
+                    yield chunk(question.model, wrap(item.text))
+                else:
+                    counts = counted(item, perf_counter_ns() - arrived, held.ready_ns - arrived)
+                    yield {**done(question.model, wrap(""), item.reason), **counts}
 
 
 @web.middleware
@@ -167,8 +137,7 @@ async def _as_ollama_errs(request: web.Request, handler: Handler) -> web.StreamR
     except RequestRefused as refused:
         return web.json_response({"error": refused.error}, status=refused.status)
     except GenerationFailed as failed:
-        error = f"an error was encountered while running the model: {failed}"
-        return web.json_response({"error": error}, status=500)
+        return web.json_response({"error": str(failed)}, status=500)
     except web.HTTPNotFound:
         return web.Response(status=404, text="404 page not found")
     except web.HTTPMethodNotAllowed:

@@ -40,4 +40,18 @@ class RequestRefused(Exception):
 
 
 class GenerationFailed(Exception):
-    """llama.cpp broke off in the middle of an answer."""
+    """llama.cpp broke off in the middle of an answer; the text is what Ollama says then."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"an error was encountered while running the model: {why}")
+
+
+class RunnerGone(GenerationFailed):
+    """llama.cpp's process is dead: killed for its memory, for example."""
+
+    def __init__(self) -> None:
+        Exception.__init__(
+            self,
+            "model runner has unexpectedly stopped, this may be due to resource limitations or an internal error, "
+            "check ollama server logs for details",
+        )

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import os
 import signal
 import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, redirect_stderr
+from contextlib import asynccontextmanager, contextmanager
 
 from aiohttp import web
 
 from staffel.local_model.api import application
 from staffel.local_model.errors import LocalModelError, PortTaken
+from staffel.local_model.facts import Facts
 from staffel.local_model.guard import is_loopback
-from staffel.local_model.model import Model
+from staffel.local_model.loading import Loading
+from staffel.local_model.residence import Residence
 from staffel.local_model.weights import DEFAULT_NAME, model_file
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 11435  # one above Ollama's own, so that both can run
 DEFAULT_NUM_CTX = 4096  # tokens; Ollama's default on a machine without a GPU. SmolLM2-135M is trained for 8192.
-_STDERR = 2
 _LAST_WORDS = 0.2  # seconds that an answer under way gets when the server stops
 
 
@@ -30,10 +30,9 @@ def serve(
 ) -> None:
     """Serve until SIGINT or SIGTERM, then return; prints one line when ready. Raises LocalModelError.
 
-    Port 0 takes any free port; the line names it. For a process of its own: it takes the signals and the error stream.
+    Port 0 takes any free port; the line names it. For a process of its own: it takes the signals.
     """
-    with _native_errors_silenced():
-        asyncio.run(_serve(host, port, name, num_ctx))
+    asyncio.run(_serve(host, port, name, num_ctx))
 
 
 @asynccontextmanager
@@ -42,14 +41,16 @@ async def local_model(
 ) -> AsyncIterator[str]:
     """A server on this event loop for as long as the block runs; gives its URL. Raises LocalModelError.
 
-    The port is taken before the model loads: whoever connects meanwhile waits for half a second, and a port in use
-    is told at once.
+    The model is loaded first, for five minutes as if asked for: a broken one is told at once. The port is taken before:
+    whoever connects meanwhile waits for half a second, and a port in use is told at once too.
     """
     file = model_file()
     with _listening(host, port) as listener:
-        model = await asyncio.to_thread(Model, file, num_ctx)
+        facts = await asyncio.to_thread(Facts.of, file, name)
+        residence = Residence(file)
         try:
-            app = application(model, await model.facts(), name, guarded=is_loopback(host))
+            await residence.start(Loading(num_ctx=min(num_ctx, facts.trained_window)))
+            app = application(residence, facts, num_ctx, guarded=is_loopback(host))
             # Without handler_cancellation a client's leaving would not be felt before the answer is written.
             runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=_LAST_WORDS)
             await runner.setup()
@@ -59,7 +60,7 @@ async def local_model(
             finally:
                 await runner.cleanup()
         finally:
-            model.close()
+            await residence.close()
 
 
 async def _serve(host: str, port: int, name: str, num_ctx: int) -> None:
@@ -70,21 +71,6 @@ async def _serve(host: str, port: int, name: str, num_ctx: int) -> None:
         if not stop.is_set():
             print(f"local model {name} ready on {url} (tiny and weak by design)", flush=True)
         await stop.wait()
-
-
-@contextmanager
-def _native_errors_silenced() -> Iterator[None]:
-    """Only Python writes to stderr: llama.cpp prints a grammar that it cannot parse, which is a caller's own text."""
-    kept = os.dup(_STDERR)
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, _STDERR)
-    os.close(nothing)
-    try:
-        with os.fdopen(kept, "w", buffering=1, closefd=False) as errors, redirect_stderr(errors):
-            yield
-    finally:
-        os.dup2(kept, _STDERR)
-        os.close(kept)
 
 
 @contextmanager

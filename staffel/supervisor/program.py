@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from config.celery import LANE_SLOTS
 from config.settings import Settings
 from config.stages import CLOUD
 from staffel.supervisor import signs
@@ -49,7 +50,7 @@ def lanes(settings: Settings) -> list[str]:
 
 def worker(lane: str, settings: Settings, beats: signs.Beats) -> Program:
     """The worker of a lane; `mingle` and `gossip` would only make its start and its log longer."""
-    width = settings.general.cloud_slots if lane == CLOUD else 1
+    width = settings.general.cloud_slots if lane == CLOUD else LANE_SLOTS
     serves = ("worker", "-Q", lane, "-c", str(width), "-n", f"{lane}@%h")
     quietly = ("-l", "INFO", "--without-mingle", "--without-gossip")
     grace = settings.general.drain + _WORKER_GRACE_S

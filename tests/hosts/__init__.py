@@ -75,6 +75,13 @@ gzip             as short, mb=, garbage       an answer that is compressed thoug
 long-header      as ok, kb=1024                an answer below a header of so many kilobytes
 
 A call that does not stream gets the same as one JSON body; where the behaviour never ends, an unfinished one.
+
+Ollama's protocol has more. `/api/generate` is a call like `/api/chat`. Either without a message or prompt loads the
+model, in the `load` seconds of the next call, or unloads it (`keep_alive` 0); that is no call, and stands in
+`others` as `POST /api/chat load` or `unload`. A model stays as long as the last `keep_alive` says, and another
+`num_ctx` loads it anew; /api/ps tells. `host.ollama(..., strict=True)` also refuses what Ollama refuses (a model that
+is not pulled, a wrong option, a prompt longer than `num_ctx` words with `truncate` false, ...), cuts an answer at
+`num_predict` words, and answers one call at a time; what it refuses is no call either.
 """
 
 from __future__ import annotations

@@ -31,6 +31,8 @@ def pieces(text: str, most: int = _MOST_PIECES) -> list[str]:
 def said(call: Exchange, text: str | None = None, *, thinking: str = "", finish: str | None = "stop") -> Said:
     """The answer that the script asks for; words are tokens where it gives no number."""
     answer = _text(call) if text is None else text
+    if call.dialect.most_output is not None and len(words := answer.split(" ")) > call.dialect.most_output:
+        answer, finish = " ".join(words[: call.dialect.most_output]), "length"
     return Said(
         text=answer,
         thinking=thinking,
@@ -88,11 +90,13 @@ async def _answer(call: Exchange, answer: Said) -> None:
 
 
 async def _load(call: Exchange) -> float:
-    seconds = call.step.number("load", 0)
-    if call.stage.resident or not seconds:
-        return 0.0
-    await call.wait(seconds)
-    call.stage.resident = True
+    memory, dialect = call.stage.memory, call.dialect
+    seconds = 0.0 if memory.has(dialect.model, dialect.window) else call.step.number("load", 0)
+    if seconds:
+        memory.unload(dialect.model)
+        await call.wait(seconds)
+    if not memory.has(dialect.model, dialect.window):
+        memory.load(dialect.model, dialect.window, dialect.stay)
     return seconds
 
 

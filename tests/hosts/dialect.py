@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -72,6 +72,8 @@ class Dialect(ABC):
         self.body: Mapping[str, Any] = body if isinstance(body, dict) else {}
         self.input_tokens = sum(len(words.split()) for _, words in self.messages())
         """What an answer counts as its question; words until the script gives another number."""
+        self.most_output: int | None = None
+        """Words after which an answer is cut, None is never."""
 
     @classmethod
     @abstractmethod
@@ -86,6 +88,27 @@ class Dialect(ABC):
     @property
     def model(self) -> str:
         return str(self.body.get("model", ""))
+
+    @property
+    def window(self) -> int | None:
+        """The context window that the model is to be loaded with, None where the request does not say."""
+        return None
+
+    @property
+    def stay(self) -> float | None:
+        """Seconds that the model is to stay in memory afterwards, None where the request does not say."""
+        return None
+
+    async def early(  # a protocol that has nothing of the kind has no use for either
+        self,
+        stage: Stage,  # noqa: ARG002
+        wait: Callable[[float], Awaitable[None]],  # noqa: ARG002
+    ) -> tuple[int, Mapping[str, Any]] | None:
+        """Status and body of what is answered before the script is asked, None where that is to play a call.
+
+        `wait` sleeps so many seconds and raises ClientGone at once when the client closes.
+        """
+        return None
 
     @property
     @abstractmethod

@@ -86,13 +86,18 @@ class Host:
         """The base URL of a new stage, ending in /v1beta. Raises as `openai` does."""
         return self.stage(Gemini, script, models)
 
-    def ollama(self, script: str = "ok", models: tuple[str, ...] = MODELS) -> str:
-        """The base URL of a new stage; `models` are what /api/tags lists. Raises as `openai` does."""
-        return self.stage(Ollama, script, models)
+    def ollama(self, script: str = "ok", models: tuple[str, ...] = MODELS, *, strict: bool = False) -> str:
+        """The base URL of a new stage; `models` are what /api/tags lists. Raises as `openai` does.
 
-    def stage(self, dialect: type[Dialect], script: str, models: tuple[str, ...] = MODELS) -> str:
+        A `strict` one refuses what Ollama refuses, counts a window, and answers one call at a time.
+        """
+        return self.stage(Ollama, script, models, strict=strict)
+
+    def stage(
+        self, dialect: type[Dialect], script: str, models: tuple[str, ...] = MODELS, *, strict: bool = False
+    ) -> str:
         home = home_of(script, str(next(self._numbers)))
-        self._server.stage(home, script, models)
+        self._server.stage(home, script, models, strict=strict)
         return f"{self.url}{home}{dialect.suffix}"
 
     def refused(self) -> str:

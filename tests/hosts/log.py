@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from tests.hosts.memory import Memory
 from tests.hosts.script import Step, read_script
+from tests.hosts.turns import Turns
 
 Clock = Callable[[], float]
 
@@ -55,11 +57,15 @@ class Stage:
     Written by the host's loop and read from any thread.
     """
 
-    def __init__(self, script: str, models: tuple[str, ...], clock: Clock) -> None:
-        """Raises ValueError if the script has a mistake."""
+    def __init__(self, script: str, models: tuple[str, ...], clock: Clock, *, strict: bool = False) -> None:
+        """`strict` is a judge of requests too, see `tests.hosts.ollama_rules`. Raises ValueError if the script has a
+        mistake."""
         self._steps = read_script(script)
         self.models = models
-        self.resident = not self._steps[0].has("load")
+        self.strict = strict
+        self.memory = Memory(clock, () if self._steps[0].has("load") else models)
+        self.turns = Turns()
+        """Of a strict stage, which answers one call at a time."""
         self._clock = clock
         self._lock = threading.Lock()
         self._calls: list[Call] = []
@@ -71,11 +77,19 @@ class Stage:
         """Log a call; `describe` makes its record from number, step and time."""
         with self._lock:
             number = len(self._calls) + 1
-            step = self._steps[min(number, len(self._steps)) - 1]
+            step = self._step(number)
             self._calls.append(describe(number, step, self._clock()))
             self._in_flight += 1
             self._most = max(self._most, self._in_flight)
         return number, step
+
+    def load_seconds(self) -> float:
+        """How long the next call would load a model that is not there."""
+        with self._lock:
+            return self._step(len(self._calls) + 1).number("load", 0)
+
+    def _step(self, number: int) -> Step:
+        return self._steps[min(number, len(self._steps)) - 1]
 
     def end(self, number: int, outcome: Outcome) -> None:
         """The first end counts, a later one changes nothing."""
@@ -87,6 +101,8 @@ class Stage:
             closed_at = now if outcome is Outcome.ABORTED else None
             self._calls[number - 1] = replace(call, ended=now, closed_at=closed_at, outcome=outcome)
             self._in_flight -= 1
+            if not self._in_flight:
+                self.memory.rest()
 
     def note(self, request: str) -> None:
         with self._lock:

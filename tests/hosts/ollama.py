@@ -1,4 +1,4 @@
-"""Ollama's native API.
+"""Ollama's native API: a chat, or a prompt at `/api/generate`; and without either, to load a model or unload it.
 
 Shapes after Ollama's docs/api.md and docs/api/errors.mdx: NDJSON, durations in nanoseconds, counters that are zero
 left out, an error is one string.
@@ -6,19 +6,32 @@ left out, an error is one string.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 from tests.hosts.dialect import Dialect, Ending, Failure, Said, to_json
 from tests.hosts.log import Stage
+from tests.hosts.memory import WINDOW
+from tests.hosts.ollama_rules import refusal, seconds_to_stay
 
+CHAT = "/api/chat"
+GENERATE = "/api/generate"
 _NANOSECONDS = 1_000_000_000
 _PER_INPUT_TOKEN = 1_000_000
 _PER_OUTPUT_TOKEN = 10_000_000
 _LEAST_LOAD = 1_000_000
 _SIZE = 100_000_000
-_DETAILS = {"format": "gguf", "family": "llama", "parameter_size": "135M", "quantization_level": "Q8_0"}
+_FOR_EVER = 9_223_372_036.0
+"""Seconds that fit into Go's duration."""
+_DETAILS = {
+    "parent_model": "",
+    "format": "gguf",
+    "family": "llama",
+    "families": ["llama"],
+    "parameter_size": "135M",
+    "quantization_level": "Q8_0",
+}
 _MESSAGES = {
     404: "model '{model}' not found",
     429: "too many requests",
@@ -35,7 +48,7 @@ class Ollama(Dialect):
 
     @classmethod
     def asks(cls, method: str, path: str) -> bool:
-        return method == "POST" and path.partition("?")[0] == "/api/chat"
+        return method == "POST" and path.partition("?")[0] in {CHAT, GENERATE, "/api/show"}
 
     @classmethod
     def look(cls, path: str, stage: Stage) -> str | None:
@@ -47,8 +60,75 @@ class Ollama(Dialect):
             case "/api/tags":
                 return to_json({"models": [_listed(name) for name in stage.models]})
             case "/api/ps":
-                return to_json({"models": [_running(name) for name in stage.models] if stage.resident else []})
+                return to_json({"models": [_running(name, stage) for name in stage.memory.names()]})
         return None
+
+    @property
+    def window(self) -> int | None:
+        window = self._options.get("num_ctx")
+        return window if isinstance(window, int) else None
+
+    @property
+    def stay(self) -> float | None:
+        return seconds_to_stay(self.body.get("keep_alive"))
+
+    async def early(
+        self, stage: Stage, wait: Callable[[float], Awaitable[None]]
+    ) -> tuple[int, Mapping[str, Any]] | None:
+        path = self.path.partition("?")[0]
+        if path == "/api/show":
+            stage.note(f"POST {path}")
+            return self._shown(stage)
+        if stage.strict and (refused := refusal(self, stage.models)) is not None:
+            stage.note(f"POST {path} refused")
+            return refused
+        if self.empty:
+            return await self._prepared(stage, wait)
+        stage.memory.use(self.model, self.stay)
+        return None
+
+    @property
+    def empty(self) -> bool:
+        """To load or unload a model is no call; a body that names none is one."""
+        asked = self.body.get("prompt") if self._generates else self.body.get("messages")
+        return bool(self.model) and not asked
+
+    async def _prepared(self, stage: Stage, wait: Callable[[float], Awaitable[None]]) -> tuple[int, Mapping[str, Any]]:
+        unloads = self.stay == 0
+        stage.note(f"POST {self.path} {'unload' if unloads else 'load'}")
+        if unloads:
+            stage.memory.unload(self.model)
+        elif not stage.memory.has(self.model, self.window):
+            stage.memory.unload(self.model)
+            await wait(stage.load_seconds())
+            stage.memory.load(self.model, self.window, self.stay)
+        stage.memory.use(self.model, self.stay)
+        if not stage.in_flight():
+            stage.memory.rest()
+        return 200, {**self._message({"content": ""}), "done": True, "done_reason": "unload" if unloads else "load"}
+
+    def _shown(self, stage: Stage) -> tuple[int, Mapping[str, Any]]:
+        if self.model not in stage.models:
+            return 404, {"error": _MESSAGES[404].format(model=self.model)}
+        info = {"general.architecture": "llama", "general.parameter_count": 135_000_000, "llama.context_length": WINDOW}
+        texts = {"license": "", "modelfile": f"FROM {self.model}\n", "parameters": "", "template": "{{ .Prompt }}"}
+        more = {"details": _DETAILS, "model_info": info, "capabilities": ["completion"], "modified_at": _time()}
+        return 200, {**texts, **more}
+
+    @property
+    def _generates(self) -> bool:
+        return self.path.partition("?")[0] == GENERATE
+
+    @property
+    def _options(self) -> Mapping[str, Any]:
+        options = self.body.get("options")
+        return options if isinstance(options, Mapping) else {}
+
+    def messages(self) -> list[tuple[str, str]]:
+        if not self._generates:
+            return super().messages()
+        told = (("system", self.body.get("system")), ("user", self.body.get("prompt")))
+        return [(role, text) for role, text in told if isinstance(text, str) and text]
 
     @property
     def streams(self) -> bool:
@@ -97,9 +177,13 @@ class Ollama(Dialect):
         return {
             "model": self.model,
             "created_at": _time(),
-            "message": {"role": "assistant", **content},
+            **(_flat(content) if self._generates else {"message": {"role": "assistant", **content}}),
             "done": False,
         }
+
+
+def _flat(content: Mapping[str, str]) -> dict[str, str]:
+    return {{"content": "response"}.get(name, name): text for name, text in content.items()}
 
 
 def _end(said: Said) -> dict[str, Any]:
@@ -121,9 +205,14 @@ def _listed(name: str) -> dict[str, Any]:
     return {**tag, "modified_at": _time()}
 
 
-def _running(name: str) -> dict[str, Any]:
-    more = {"expires_at": _time(timedelta(minutes=5)), "size_vram": 0, "context_length": 8192}
-    return {**_listed(name), **more}
+def _running(name: str, stage: Stage) -> dict[str, Any]:
+    left = min(stage.memory.left(name), _FOR_EVER)
+    expires = {
+        "expires_at": _time(timedelta(seconds=left)),
+        "size_vram": 0,
+        "context_length": stage.memory.window(name),
+    }
+    return {**{key: value for key, value in _listed(name).items() if key != "modified_at"}, **expires}
 
 
 def _time(later: timedelta = timedelta()) -> str:

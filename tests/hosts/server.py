@@ -79,11 +79,11 @@ class Server:
         # The transports close themselves in the loop's next cycle.
         await asyncio.sleep(0)
 
-    def stage(self, home: str, script: str, models: tuple[str, ...] = MODELS) -> Stage:
+    def stage(self, home: str, script: str, models: tuple[str, ...] = MODELS, *, strict: bool = False) -> Stage:
         """The stage of this path, made when it is first named. Raises ValueError if the script has a mistake."""
         with self._lock:
             if home not in self._stages:
-                self._stages[home] = Stage(script, models, self._clock)
+                self._stages[home] = Stage(script, models, self._clock, strict=strict)
             return self._stages[home]
 
     def stages(self) -> Mapping[str, Stage]:
@@ -123,12 +123,21 @@ class Server:
             return await _reply(connection, request, 404, f"{error}\n", _TEXT)
         dialect = next((dialect for dialect in DIALECTS if dialect.asks(request.method, path)), None)
         if dialect is not None:
-            return await self._play(connection, request, stage, dialect(path, _parsed(request.body)), home)
+            return await self._asked(connection, request, stage, dialect(path, _parsed(request.body)), home)
         stage.note(f"{request.method} {path}")
         if path == "/elsewhere":
             return await _reply(connection, request, 200, PAGE, HTML)
         body = _looked_up(request.method, path, stage)
         return await _reply(connection, request, 404 if body is None else 200, body or "404 page not found", _JSON)
+
+    async def _asked(self, connection: Connection, request: Request, stage: Stage, dialect: Dialect, home: str) -> bool:
+        early = await dialect.early(stage, connection.wait)
+        if early is not None:
+            return await _reply(connection, request, early[0], to_json(early[1]), _JSON)
+        if not stage.strict:
+            return await self._play(connection, request, stage, dialect, home)
+        async with stage.turns.one(connection.wait):
+            return await self._play(connection, request, stage, dialect, home)
 
     async def _play(self, connection: Connection, request: Request, stage: Stage, dialect: Dialect, home: str) -> bool:
         number, step = stage.begin(

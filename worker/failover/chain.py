@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from config.stages import Stage
@@ -16,7 +16,20 @@ from worker.failover.deadline import allowed
 from worker.failover.outcome import Judged, Pricing, judged
 from worker.failover.provider import Call, Provider
 from worker.failover.request import Request
-from worker.failover.state import Elsewhere, Follows, Lesson, Over, Parked, Permit, Settlement, State, Taken, Visit
+from worker.failover.state import (
+    Displaced,
+    Elsewhere,
+    Follows,
+    Lesson,
+    Over,
+    Parked,
+    Permit,
+    Settlement,
+    State,
+    Taken,
+    Visit,
+)
+from worker.failover.turns import AGAIN, AtOnce, Turns
 
 End = View | Over | Elsewhere | Parked | Follows | Taken
 """A job that ended now or before, one that goes on elsewhere (handoff) or later, or one that this delivery has nothing
@@ -25,15 +38,24 @@ to do with.
 
 Log = Callable[[str, Attempt], None]
 
+TOO_LATE = Settlement(last=Status.EXPIRED, lesson=Lesson(reached=False, tokens=0, usd=0.0))
+"""Its turn did not come in time: another stage may have kept time for itself."""
+
 
 class Stop:
     """The caller's way into a running walk: it cancels the call under way, and no other one follows."""
 
     def __init__(self) -> None:
         self.asked = False
+        self.claimed: Future[None] = Future()
+        """Done once the job is this walk's."""
         self.begun: Future[None] = Future()
-        """Done once the job is this walk's; any thread may wait for it."""
+        """Done once its first call is made; any thread may wait for it."""
         self._call: asyncio.Task[Reply] | None = None
+
+    def claim(self) -> None:
+        if not self.claimed.done():
+            self.claimed.set_result(None)
 
     def begin(self) -> None:
         if not self.begun.done():
@@ -73,8 +95,9 @@ class Engine:
     alarm: Log
     sink: Callable[[str], Sink | None]
     price: Pricing
+    turns: Turns = field(default_factory=AtOnce)
 
-    async def walk(self, visit: Visit, stop: Stop) -> End:
+    async def walk(self, visit: Visit, stop: Stop) -> End | Displaced:
         """Walk the job's plan from where its ledger stops, until an answer, its end, or another lane or time.
 
         Always one admit and one settle around a call, and never a pause between two stages.
@@ -85,20 +108,24 @@ class Engine:
             match await self.state.admit(visit):
                 case Over(view, told=False):
                     return view
-                case Over() | Elsewhere() | Parked() | Follows() | Taken() as other:
+                case Over() | Elsewhere() | Parked() | Follows() | Taken() | Displaced() as other:
                     return other
                 case Permit() as permit:
                     visit = permit.visit
-                    stop.begin()
+                    stop.claim()
             if permit.request is not None:
                 request = self.parse(permit.request)
             assert request is not None, "the first admit of a delivery brings the request"  # noqa: S101
             # Others may have forgotten what this walk has learned: it would never end.
             known = permit.dropped | {field for stage, field in dropped if stage == permit.stage}
-            attempt, settlement = await self._attempt(replace(permit, dropped=known), request, stop)
+            made = await self._attempt(replace(permit, dropped=known), request, stop)
+            if made is None:
+                continue
+            attempt, settlement = made
             dropped.add((permit.stage, settlement.lesson.dropped))
             self.log(visit.job, attempt)
             settled = await self.state.settle(permit, attempt, settlement)
+            self.turns.settled(visit.job)
             if settled.alarm:
                 self.alarm(visit.job, attempt)
             if settled.view is not None:
@@ -106,23 +133,53 @@ class Engine:
             if settled.fenced or settled.gone:
                 return Taken(known=not settled.gone)
 
-    async def _attempt(self, permit: Permit, request: Request, stop: Stop) -> tuple[Attempt, Settlement]:
+    async def _attempt(self, permit: Permit, request: Request, stop: Stop) -> tuple[Attempt, Settlement] | None:
+        """What came of one permit; None where it is to be asked for anew."""
         stage = self.stages[permit.stage]
-        provider = self.providers[stage.provider]
         tokens = min(request.max_output_tokens or stage.max_output_tokens, stage.max_output_tokens)
         call = Call(stage, request, tokens, permit.dropped)
-        budget = allowed(stage, permit.left_s, permit.kept_s)
-        sink = self.sink(permit.visit.job)
+        now = asyncio.get_running_loop().time
+        turn = _Turn(permit, now())
+        reply = await stop.run(self._called(call, turn, stop))
+        if reply is AGAIN:
+            return None
+        permit = turn.permit
         record = Attempt(
             n=permit.n, of=permit.of, stage=stage.name, model=stage.model, outcome=Outcome.CANCELLED,
             reason=Reason.CANCELLED, started_at=permit.started_at, worker=permit.visit.worker,
         )  # fmt: skip
-        now = asyncio.get_running_loop().time
-        began = now()
-        reply = await stop.run(read(provider, call, budget, sink))
         if reply is None:
-            spent = self.price(stage, None, unbilled=False)
+            spent = self.price(stage, None, unbilled=not turn.came)
             settlement = Settlement(Status.CANCELLED, lesson=Lesson(usd=spent))
-            return replace(record, duration_s=now() - began, cost_usd=spent), settlement
+            return replace(record, duration_s=now() - turn.began, cost_usd=spent), settlement
+        if not reply.asked:
+            return replace(record, outcome=Outcome.SKIPPED, reason=Reason.DEADLINE, cost_usd=0.0), TOO_LATE
         record = replace(record, committed=reply.shown)
-        return judged(Judged(record, permit, call, reply), provider, self.price)
+        return judged(Judged(record, permit, call, reply), self.providers[stage.provider], self.price)
+
+    def _called(self, call: Call, turn: _Turn, stop: Stop) -> Coroutine[Any, Any, Reply]:
+        """The call, made when its turn comes; its clocks start then."""
+        sink, stage = self.sink(turn.permit.visit.job), call.stage
+
+        def ask(waited: float, cold: bool) -> Coroutine[Any, Any, Reply]:  # noqa: FBT001 - an Ask's own
+            turn.come(waited)
+            stop.begin()
+            left, kept = turn.permit.left_s, turn.permit.kept_s
+            budget = left - kept if cold else allowed(stage, left, kept)
+            return read(self.providers[stage.provider], replace(call, cold=cold), budget, sink)
+
+        return self.turns.call(turn.permit.visit.job, stage, turn.permit.left_s - turn.permit.kept_s, ask)
+
+
+@dataclass(slots=True)
+class _Turn:
+    """A permit, as it stands once the turn of its call has come. `began` by the event loop's clock."""
+
+    permit: Permit
+    began: float
+    came: bool = False
+
+    def come(self, waited: float) -> None:
+        self.came, self.began = True, self.began + waited
+        permit = self.permit
+        self.permit = replace(permit, left_s=permit.left_s - waited, started_at=permit.started_at + waited)

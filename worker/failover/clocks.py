@@ -39,6 +39,8 @@ class Reply:
     duration_s: float = 0.0
     shown: bool = False
     """Whether the sink has got a piece of it."""
+    asked: bool = True
+    """False where its time was over before its turn came, and no host has heard of it."""
 
 
 async def read(provider: Provider, call: Call, budget: float, sink: Sink | None = None) -> Reply:

@@ -107,6 +107,8 @@ class Call:
     request: Request
     max_output_tokens: int
     dropped: frozenset[str] = frozenset()
+    cold: bool = False
+    """The stage's model is not known to be loaded."""
     sending: Callable[[], None] = field(default=_nobody_listens, compare=False)
 
 

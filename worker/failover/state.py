@@ -99,6 +99,11 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
+class Displaced:
+    """Another worker holds this lane: the job waits in its queue again, once it is handed back."""
+
+
+@dataclass(frozen=True, slots=True)
 class Parked:
     """No stage that is left may run now, but `stage` may before the deadline: the job waits without a worker.
 
@@ -121,7 +126,7 @@ class Follows:
     view: View
 
 
-Admission = Permit | Elsewhere | Over | Taken | Parked | Follows
+Admission = Permit | Elsewhere | Over | Taken | Parked | Follows | Displaced
 
 
 @dataclass(frozen=True, slots=True)

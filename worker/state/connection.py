@@ -38,7 +38,7 @@ def comes_back(error: BaseException) -> bool:
     return isinstance(error, _GONE) or str(error).partition(" ")[0] in _TAKES_NO_WRITES
 
 
-def connect(url: str, connections: int = _CONNECTIONS, timeout: float = 5.0) -> Redis:
+def connect(url: str, connections: int = _CONNECTIONS, timeout: float = 5.0, name: str = "staffel-worker") -> Redis:
     """A pool of a few connections for one event loop; a step waits for one rather than opening hundreds, and `timeout`
     (s) for its reply.
 
@@ -46,7 +46,7 @@ def connect(url: str, connections: int = _CONNECTIONS, timeout: float = 5.0) -> 
     """
     pool = BlockingConnectionPool.from_url(
         url, max_connections=connections, timeout=10, decode_responses=True, socket_timeout=timeout,
-        socket_connect_timeout=min(_TIMEOUT_S, timeout), client_name="staffel-worker",
+        socket_connect_timeout=min(_TIMEOUT_S, timeout), client_name=name,
     )  # fmt: skip
     return Redis.from_pool(pool)
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from config.file import General
-from config.stages import Chain, Stage, identity
+from config.stages import CLOUD, Chain, Stage, identity
 from staffel_wire.request import Priority
 from staffel_wire.stages import MOST_OFF_MS, Action
 from worker.failover.answer import Status, View
@@ -104,11 +104,16 @@ class Memory:
             return self._over(visit.job, Status.EXHAUSTED, why=poisoned(deaths))
         return self._next(visit, record, first=first)
 
-    async def hand_back(self, job: str, owner: str) -> bool:
-        """Let a job that its owner has under way wait again; False where it was not this owner's any more."""
+    async def hand_back(self, job: str, owner: str, *, called: bool = True) -> bool:
+        """Let a job that its owner has under way wait again; False where it was not this owner's any more.
+
+        Not `called`: it still waited for its turn.
+        """
         record = self.records.get(job)
         if record is None or (record["status"], record["owner"]) != (Status.RUNNING, owner):
             return False
+        if not called:
+            self.claims.take_back_lost_permit(Visit(job, "", owner, ""), record, self.stages, self.chains)
         self.claims.let_go(job, record, self.stages, Reason.DRAINED)
         self.jobs.waits(job, record["lane"], front=True)
         return True
@@ -160,7 +165,9 @@ class Memory:
             tokens=cost(tokens, limits.tokens_per_minute) if limits.tokens_per_minute else 0,
             nano=nano, day=end_of_day(now), chain=record["chain"],
         )  # fmt: skip
-        longest = min(round(way.stage.timeout * 1000), ways.left() - ways.kept(way.place))
+        longest = ways.left() - ways.kept(way.place)
+        if way.stage.lane == CLOUD:  # elsewhere it waits for its turn as well
+            longest = min(round(way.stage.timeout * 1000), longest)
         end = now + longest + round(PROBE_AFTER_S * 1000)
         self.limits.take(way.stage, record["permit"], end, self.chains, now)
 

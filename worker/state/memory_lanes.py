@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from config.stages import CLOUD
 from staffel_wire import keys
 from staffel_wire.pace import KEPT_CALLS, Call, Now, Pace, stand_before
 from staffel_wire.position import Standing
 from worker.failover.attempt import Attempt
 from worker.state.rules import ENOUGH_CALLS
-
-CLOUD = "cloud"
-"""The lane on which many are called at once: no place matters there, and no pace is kept of it."""
 
 
 class Lanes:
@@ -25,7 +23,7 @@ class Lanes:
         """What the owner of each lane says of what it has under way."""
 
     def note(self, lane: str, attempt: Attempt) -> None:
-        """A call has ended that was really made."""
+        """A call has ended that was really made. No pace is kept of the cloud, on which many are called at once."""
         ms, usage = int(attempt.duration_s * 1000 + 0.5), attempt.usage
         if lane == CLOUD or ms <= 0:
             return

@@ -6,11 +6,10 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from config.stages import Chain, Stage
+from config.stages import CLOUD, Chain, Stage
 from worker.failover.attempt import Reason
 from worker.failover.state import Visit
 from worker.state.memory_jobs import Jobs, Record
-from worker.state.memory_lanes import CLOUD
 from worker.state.memory_limits import Limited, end_of_day, on_its_way
 from worker.state.memory_lines import Lines
 from worker.state.memory_stages import Stages

@@ -11,6 +11,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 from redis.commands.core import AsyncScript
+from redis.exceptions import ResponseError
 
 from config.file import General
 from config.stages import Chain, Stage, identity
@@ -23,6 +24,7 @@ from worker.failover.attempt import Attempt, Reason
 from worker.failover.state import (
     GOES_ON,
     Admission,
+    Displaced,
     Elsewhere,
     Follows,
     Lesson,
@@ -34,8 +36,10 @@ from worker.failover.state import (
     Taken,
     Visit,
 )
+from worker.state.lane_lease import Claim, Said, said
 from worker.state.open_jobs import OpenJobs
-from worker.state.rules import Prices, Rules, nano_usd
+from worker.state.probes import Probes
+from worker.state.rules import Prices, Rules, nano_usd, places_of
 
 SCRIPTS = Path(__file__).parent / "lua"
 _HAVE_A_MESSAGE = frozenset({Status.QUEUED, Status.RUNNING})
@@ -44,12 +48,13 @@ _HAVE_A_MESSAGE = frozenset({Status.QUEUED, Status.RUNNING})
 @dataclass(frozen=True, slots=True)
 class Beat:
     """What a process learns with its heartbeat: its jobs that were cancelled, whether it `keeps` house for all workers,
-    and whether there are parked jobs for it to send on.
+    and whether there are parked jobs for it to send on; and how it stands with its lane, if that is its own.
     """
 
     cancelled: Sequence[str]
     keeps: bool
     feeds: bool
+    lane: Said | None = None
 
 
 class RedisState:
@@ -71,8 +76,11 @@ class RedisState:
         self._park = redis.register_script(source("park", SCRIPTS))
         self._feed = redis.register_script(source("feed", SCRIPTS))
         self._forget = redis.register_script(source("forget", SCRIPTS))
-        self._beat = (pulse or redis).register_script(source("beat", SCRIPTS))
+        self._pulse = pulse or redis
+        self._beat = self._pulse.register_script(source("beat", SCRIPTS))
+        self._leave = self._pulse.register_script(source("leave", SCRIPTS))
         self._switch = redis.register_script(source("switch"))
+        self._probing = {name: redis.register_script(source(name, SCRIPTS)) for name in ("probe", "probed")}
         self.open = OpenJobs(redis, general, keys.housekeeper(self._rules.digest))
 
     async def prepare(self) -> None:
@@ -113,6 +121,8 @@ class RedisState:
                 return await self._follow(visit, leader, now_ms)
             case ["parked", name, lane, reason, until, seen, now]:
                 return Parked(name, lane, Reason(reason), until / 1000, _view(visit.job, seen, now))
+            case ["displaced"]:
+                return Displaced()
             case [word]:
                 return Taken(known=word != "unknown")
         raise AssertionError("admit.lua says something else")
@@ -125,13 +135,16 @@ class RedisState:
                 return Over(_view(visit.job, seen, now), told=bool(told))
         return await self.admit(visit, now_ms)
 
-    async def hand_back(self, job: str, owner: str, now_ms: int | None = None, *, died: bool = False) -> bool:
+    async def hand_back(
+        self, job: str, owner: str, now_ms: int | None = None, *, died: bool = False, called: bool = True
+    ) -> bool:
         """Let a job that this process has under way wait in its queue again, since the process ends, or since the job
-        has broken its walk (`died`), which counts as a death of its worker.
+        has broken its walk (`died`), which counts as a death of its worker. Not `called`: it still waited for its turn,
+        and no host has heard of it.
 
         False: it was not this owner's any more.
         """
-        return bool(await self._ask(self._hand_back, job, [owner, _given(now_ms), int(died)]))
+        return bool(await self._ask(self._hand_back, job, [owner, _given(now_ms), int(died), int(called)]))
 
     async def settle(
         self, permit: Permit, attempt: Attempt, settlement: Settlement = GOES_ON, now_ms: int | None = None
@@ -189,15 +202,45 @@ class RedisState:
         await self._switch(keys=names, args=given)
         return True
 
-    async def beat(self, member: str, jobs: Sequence[str], now_ms: int | None = None) -> Beat:
-        """Say that this process lives; where nobody could for a while, nobody is dead for that."""
-        names = [keys.WORKERS, keys.housekeeper(self._rules.digest), keys.PARKED, *map(keys.job, jobs)]
-        keeps, feeds, places = await self._beat(keys=names, args=[member, keys.WORKER_DEAD_AFTER_MS, _given(now_ms)])
-        return Beat([jobs[place] for place in places], bool(keeps), bool(feeds))
+    async def beat(
+        self, member: str, jobs: Sequence[str], now_ms: int | None = None, *, claim: Claim | None = None
+    ) -> Beat:
+        """Say that this process lives, and what it claims of its lane; where nobody could for a while, nobody is dead
+        for that.
+        """
+        of_lane = [] if claim is None else [keys.lane(claim.lane), *places_of(claim.lane, self._stages.values())]
+        names = [keys.WORKERS, keys.housekeeper(self._rules.digest), keys.PARKED, keys.LANES, *of_lane]
+        given = [member, keys.WORKER_DEAD_AFTER_MS, _given(now_ms), len(of_lane), *(claim.given() if claim else ())]
+        keeps, feeds, places, lane = await self._beat(keys=[*names, *map(keys.job, jobs)], args=given)
+        cancelled = [jobs[place] for place in places]
+        return Beat(cancelled, bool(keeps), bool(feeds), said(lane) if lane else None)
 
-    async def leave(self, member: str) -> None:
-        """Say that this process has ended."""
-        await self._redis.zrem(keys.WORKERS, member)
+    def probes(self, lane: str) -> Probes:
+        """The probes that this lane's owner makes."""
+        return Probes(
+            lane, lambda name, given: self._ask(self._probing[name], "", given), lambda one: json.dumps(_lesson(one))
+        )
+
+    async def is_there(self, member: str, me: str) -> bool:
+        """Whether Redis has the connection of that process's heart; True as well where it does not tell.
+
+        A machine closes the connections of a process that dies, and not those of one that is paused.
+        """
+        try:
+            names = {client["name"] for client in await self._pulse.client_list()}
+        except ResponseError:  # an operator forbids it
+            return True
+        return pulse_name(me) not in names or pulse_name(member) in names
+
+    async def leave(self, member: str, lane: str | None = None, rests_ms: int = 0, now_ms: int | None = None) -> None:
+        """Say that this process has ended; its lane is another's once the host has rested."""
+        names = [keys.WORKERS, *([keys.lane(lane), keys.LANES] if lane else [])]
+        await self._leave(keys=names, args=[member, lane or "", rests_ms, _given(now_ms)])
+
+
+def pulse_name(member: str) -> str:
+    """What the connection is called over which a process says that it lives."""
+    return f"staffel-pulse:{member.rpartition('/')[2]}"
 
 
 def _lesson(lesson: Lesson) -> dict[str, Any]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from config.file import General
 from config.limits import Breaker
-from config.stages import Chain, Stage, identity
+from config.stages import CLOUD, Chain, Stage, identity
 from staffel_wire import keys
 from staffel_wire.pace import BUSY_PART_MS, BUSY_PARTS, KEPT_CALLS
 from staffel_wire.stages import DAY_MS, KEPT_MS, PARTS
@@ -27,6 +27,7 @@ from worker.failover.state import (
     REMEMBERED_S,
     UNFIT,
 )
+from worker.state.lane_lease import LEASE_S
 
 Prices = Callable[[Stage], tuple[float, float] | None]
 """USD per 1M tokens, input and output, of a stage; None where they are not known."""
@@ -103,6 +104,10 @@ class Rules:
             "most": most, "rpm": rpm, "tpm": tpm,
             "mates": [mate.name for mate in stages.values() if mate is stage or (group and mate.limit_group == group)],
         }  # fmt: skip
+        if stage.lane != CLOUD:
+            found["host"] = self._place(keys.lane(stage.lane))
+            if stage.provider == "ollama":
+                found["probe_ms"] = _ms(stage.timeout + stage.cold_load_timeout + PROBE_AFTER_S)
         if stage.on_unknown == "skip":
             found["skips_unknown"] = True
         if stage.usd_per_day is not None:
@@ -123,6 +128,10 @@ class Rules:
                 name: {"key": self._place(keys.chain(name)), "budget": nano_usd(chain.usd_per_day)}
                 for name, chain in chains.items() if chain.usd_per_day is not None
             },
+            "calls_of": {
+                lane: [self._place(key) for key in places_of(lane, stages.values())]
+                for lane in {stage.lane for stage in stages.values()} - {CLOUD}
+            },
             "dead_after": keys.WORKER_DEAD_AFTER_MS, "answer_ttl": general.answer_ttl,
             "ledger_ttl": general.ledger_ttl, "dead_ttl": general.dead_ttl,
             "max_deliveries": general.max_deliveries, "unfit": sorted(UNFIT), "refusals": REFUSALS,
@@ -133,9 +142,19 @@ class Rules:
             "looks_again_ms": LOOKS_AGAIN_MS, "looks_ms": LOOKS_MS, "later_ms": LATER_MS, "longest_ms": LONGEST_MS,
             "most_throttled": MOST_THROTTLED,
             "parts": PARTS, "shared": dict.fromkeys(SHARED, True),
-            "most_sent": MOST_SENT, "most_unlimited": MOST_UNLIMITED,
+            "most_sent": MOST_SENT, "most_unlimited": MOST_UNLIMITED, "lease_ms": _ms(LEASE_S),
             "pace": {"calls": KEPT_CALLS, "part_ms": BUSY_PART_MS, "parts": BUSY_PARTS, "enough": ENOUGH_CALLS},
         }  # fmt: skip
+
+
+def places_of(lane: str, stages: Iterable[Stage]) -> list[str]:
+    """The keys under which the calls of a lane's stages hold their places."""
+    found = [
+        keys.group_in_flight(stage.limit_group) if stage.limit_group else keys.in_flight(stage.name)
+        for stage in stages
+        if stage.lane == lane
+    ]
+    return list(dict.fromkeys(found))
 
 
 def _line(stage: Stage) -> str:

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection
 
@@ -52,8 +52,11 @@ class Served:
             connection.close()
 
     def chat(self, **fields: object) -> Reply:
-        body = {"model": MODEL, "messages": [{"role": "user", "content": "Hello"}], "stream": False, **fields}
-        return self.ask("POST", "/api/chat", json.dumps(body).encode())
+        return self.post("/api/chat", **{"messages": [{"role": "user", "content": "Hello"}], **fields})
+
+    def post(self, path: str, **fields: object) -> Reply:
+        """One answer in one piece, unless `stream` says otherwise."""
+        return self.ask("POST", path, json.dumps({"model": MODEL, "stream": False, **fields}).encode())
 
 
 class Resting:
@@ -72,8 +75,17 @@ class Resting:
         return (total - used) / (now - then) < _RESTING
 
     def _sample(self) -> tuple[float, float]:
-        times = self._process.cpu_times()
-        return time.monotonic(), times.user + times.system
+        return time.monotonic(), busy_seconds(self._process)
+
+
+def busy_seconds(process: psutil.Process) -> float:
+    """The CPU time of the server and of the process in which llama.cpp runs."""
+    total = 0.0
+    for one in (process, *process.children()):
+        with suppress(psutil.NoSuchProcess):
+            times = one.cpu_times()
+            total += times.user + times.system
+    return total
 
 
 @contextmanager

@@ -96,17 +96,25 @@ def test_a_schema_is_kept_to(served: Served) -> None:
     assert isinstance(json.loads(answer.message.content or "")["age"], int)
 
 
-def test_a_window_larger_than_the_server_has_is_made_smaller_without_a_word(served: Served) -> None:
-    """As Ollama does: the client's `num_ctx` is an upper bound here."""
+def test_a_window_larger_than_the_model_learned_is_made_smaller_without_a_word(served: Served) -> None:
+    """As Ollama does; `/api/ps` tells the window in use."""
     assert whole(served, options={"num_ctx": 1_000_000, "num_predict": 2}).eval_count == 2
+    (loaded,) = with_client(served, lambda client: client.ps()).models
+    assert loaded.context_length == 8192
 
 
-def test_a_smaller_window_ends_the_answer_when_it_is_full(served: Served) -> None:
+def test_without_shift_a_full_window_ends_the_answer(served: Served) -> None:
     """Prompt and answer share the window; its end is the reason `length`."""
     prompt_tokens = whole(served).prompt_eval_count
-    assert prompt_tokens
-    answer = whole(served, format=ENDLESS, options={"num_ctx": prompt_tokens + 4})
-    assert (answer.done_reason, answer.eval_count) == ("length", 4)
+    body = {"messages": HELLO, "format": ENDLESS, "options": {"num_ctx": prompt_tokens + 4}, "shift": False}
+    answer = json.loads(served.chat(**body).text)
+    assert (answer["done_reason"], answer["eval_count"]) == ("length", 4)
+
+
+def test_with_shift_an_answer_goes_on_past_a_full_window(served: Served) -> None:
+    """As Ollama does if not told otherwise: the start of the prompt is dropped, and the answer may be any length."""
+    answer = whole(served, format=ENDLESS, options={"num_ctx": 256, "num_predict": 260})
+    assert (answer.done_reason, answer.eval_count) == ("length", 260)
 
 
 def test_a_system_message_and_a_dialogue_are_part_of_the_prompt(served: Served) -> None:
@@ -121,25 +129,20 @@ def test_a_system_message_and_a_dialogue_are_part_of_the_prompt(served: Served) 
     assert (long.prompt_eval_count or 0) > (short.prompt_eval_count or 0) + 10
 
 
-def test_no_messages_load_the_model_and_say_so(served: Served) -> None:
-    """Ollama's warm-up call; with `keep_alive` 0 it is the unload call, after which this model still answers."""
-    assert whole(served, []).done_reason == "load"
-    assert whole(served, [], keep_alive=0).done_reason == "unload"
-    assert whole(served, keep_alive="5m").done
-
-
 def test_think_false_is_accepted(served: Served) -> None:
     """Whoever wants no reasoning may always say so, also to a model that has none."""
     assert whole(served, think=False).done
 
 
-def test_the_model_answers_to_its_name_without_the_tag(served: Served) -> None:
-    """And the reply carries the name as it was asked for."""
-    assert whole(served, model="smollm2").model == "smollm2"
+def test_the_reply_carries_the_name_as_it_was_asked_for(served: Served) -> None:
+    """Names mean the same in any case."""
+    assert whole(served, model="SmolLM2:135M").model == "SmolLM2:135M"
 
 
 def test_the_catalogue_knows_one_resident_model_that_can_complete(served: Served) -> None:
     """tags, ps and show agree with each other, and give the window that is really in use."""
+
+    whole(served)
 
     async def use(client: ollama.AsyncClient) -> tuple[Any, Any, Any]:
         return await client.list(), await client.ps(), await client.show(MODEL)
@@ -150,5 +153,9 @@ def test_the_catalogue_knows_one_resident_model_that_can_complete(served: Served
     assert listed.digest == loaded.digest
     assert listed.details.quantization_level == "Q4_1"
     assert loaded.context_length == 4096
+    assert loaded.size > 100_000_000
+    assert loaded.size_vram == 0
     assert shown.capabilities == ["completion"]
+    assert "<|im_start|>" in (shown.template or "")
+    assert shown.details.parameter_size == "134.52M"
     assert shown.modelinfo["llama.context_length"] == 8192

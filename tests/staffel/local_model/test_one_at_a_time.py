@@ -13,7 +13,7 @@ import psutil
 
 from staffel.local_model import running_ollama
 from tests.eventually import eventually_async
-from tests.staffel.local_model.served import ENDLESS, MODEL, Resting, Served
+from tests.staffel.local_model.served import ENDLESS, MODEL, Resting, Served, busy_seconds
 
 COUNT = [{"role": "user", "content": "Count."}]
 LONG_TO_READ = [{"role": "user", "content": "The quick brown fox jumps over it. " * 350}]
@@ -53,8 +53,8 @@ async def connected(served: Served, many: int) -> None:
 async def computing(served: Served) -> None:
     """At work since this call, by half a second of its own CPU time."""
     process = psutil.Process(served.process.pid)
-    begin = process.cpu_times().user
-    await eventually_async(lambda: process.cpu_times().user > begin + 0.5, "the server computes")
+    begin = busy_seconds(process)
+    await eventually_async(lambda: busy_seconds(process) > begin + 0.5, "the server computes")
 
 
 async def resting(served: Served) -> None:

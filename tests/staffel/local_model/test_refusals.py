@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 
-import ollama
 import pytest
 
 from tests.staffel.local_model.served import MODEL, Served
@@ -19,6 +17,8 @@ TOO_LONG = [{"role": "user", "content": "word " * 5000}]
     [
         ({"model": ""}, 400, "model is required"),
         ({"model": "llama3"}, 404, "model 'llama3' not found"),
+        ({"model": "smollm2"}, 404, "model 'smollm2' not found"),
+        ({"model": "llama3", "options": {"num_ctx": "x"}}, 404, "model 'llama3' not found"),
         ({"model": "smollm2:1.7b"}, 404, "model 'smollm2:1.7b' not found"),
         ({"think": True}, 400, f'"{MODEL}" does not support thinking'),
         ({"think": "high"}, 400, f'"{MODEL}" does not support thinking'),
@@ -26,7 +26,10 @@ TOO_LONG = [{"role": "user", "content": "word " * 5000}]
         ({"messages": PICTURE}, 400, f"{MODEL} does not support vision"),
         ({"tools": [{"type": "function"}]}, 400, f"{MODEL} does not support tools"),
         ({"logprobs": True}, 400, f"{MODEL} does not support logprobs"),
-        ({"keep_alive": "-1"}, 400, 'time: invalid duration "-1"'),
+        ({"top_logprobs": 21}, 400, "top_logprobs must be between 0 and 20"),
+        ({"options": {"use_mmap": "yes"}}, 500, 'option "use_mmap" must be of type boolean'),
+        ({"keep_alive": True}, 400, "Unsupported type: 'bool'"),
+        ({"keep_alive": "-1"}, 400, 'time: missing unit in duration "-1"'),
         ({"format": "yaml"}, 500, "invalid format"),
         ({"format": {"type": "nonsense"}}, 400, "unrecognized type nonsense"),
         ({"options": {"temperature": "0.2"}}, 500, 'option "temperature" must be of type float32'),
@@ -61,32 +64,29 @@ def test_a_body_that_is_no_request_is_a_400(served: Served, body: bytes, error: 
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_prompt_that_does_not_fit_is_refused_as_llama_cpp_refuses_it(served: Served, *, stream: bool) -> None:
     """The error is JSON inside the string, with both sizes, also when a stream was asked for: it has not begun."""
-
-    async def run() -> None:
-        async with ollama.AsyncClient(host=served.url) as client:
-            answer = await client.chat(MODEL, TOO_LONG, stream=stream)
-            async for _ in answer:
-                pass
-
-    with pytest.raises(ollama.ResponseError) as caught:
-        asyncio.run(run())
-    refused = caught.value
-    inner = json.loads(refused.error)["error"]
-    assert (refused.status_code, inner["type"], inner["n_ctx"]) == (400, "exceed_context_size_error", 4096)
+    reply = served.chat(messages=TOO_LONG, stream=stream, truncate=False)
+    inner = json.loads(reply.error)["error"]
+    assert (reply.status, inner["type"], inner["n_ctx"]) == (400, "exceed_context_size_error", 4096)
     assert inner["n_prompt_tokens"] > 5000
 
 
 def test_a_prompt_that_fills_a_small_window_is_refused(served: Served) -> None:
-    """The window that counts is the smaller one, of the request's and the server's."""
-    reply = served.chat(options={"num_ctx": 8})
+    """The window is the request's own, to the token: llama.cpp itself would round it up."""
+    reply = served.chat(options={"num_ctx": 8}, truncate=False)
     assert reply.status == 400
     assert "exceeds the available context size (8 tokens)" in reply.error
+
+
+def test_without_shift_nothing_is_cut(served: Served) -> None:
+    """Ollama has other words for this refusal, and no numbers."""
+    reply = served.chat(options={"num_ctx": 8}, shift=False)
+    assert (reply.status, "longer than the context length currently available" in reply.error) == (400, True)
 
 
 def test_show_knows_no_other_model(served: Served) -> None:
     """As `/api/chat` does, also under the older field `name`."""
     assert served.ask("POST", "/api/show", b'{"model": "llama3"}').status == 404
-    assert served.ask("POST", "/api/show", b'{"name": "smollm2"}').status == 200
+    assert served.ask("POST", "/api/show", b'{"name": "smollm2:135m"}').status == 200
 
 
 def test_paths_and_methods_that_are_not_there_are_plain_text(served: Served) -> None:
@@ -96,8 +96,9 @@ def test_paths_and_methods_that_are_not_there_are_plain_text(served: Served) -> 
 
 
 def test_a_liveness_probe_needs_no_model(served: Served) -> None:
-    """HEAD and GET of the root, as Ollama's clients send them."""
-    assert served.ask("HEAD", "/").status == 200
+    """HEAD and GET of the root, as Ollama's clients send them, and the other two that Ollama answers."""
+    assert [served.ask("HEAD", path).status for path in ("/", "/api/version", "/api/tags")] == [200] * 3
+    assert served.ask("HEAD", "/api/ps").status == 405
     assert served.ask("GET", "/").text == "Ollama is running"
 
 

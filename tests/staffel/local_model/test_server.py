@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import socket
-import sys
 from contextlib import closing
 from pathlib import Path
 
+import psutil
 import pytest
 
 from staffel.local_model import ModelBroken, ModelMissing, PortTaken, model_file, running_ollama, serve
 from staffel.local_model.cores import quota
+from staffel.local_model.facts import Facts
+from staffel.local_model.loading import Loading
 from staffel.local_model.model import Model
 from tests.staffel.local_model.served import ENDLESS, MODEL, Served, one_that_says, serving, started
 
@@ -30,6 +33,14 @@ def test_a_signal_ends_it_in_order_also_in_the_middle_of_an_answer(number: signa
         served.process.send_signal(number)
         assert served.process.communicate(timeout=SOON) == ("", "")
         assert served.process.returncode == 0
+
+
+def test_llama_cpp_does_not_outlive_the_server() -> None:
+    """Not even one that is killed, which can tidy nothing up."""
+    with serving() as served:
+        (runner,) = psutil.Process(served.process.pid).children()
+        served.process.kill()
+        assert psutil.wait_procs([runner], timeout=SOON) == ([runner], [])
 
 
 def test_a_callers_schema_is_not_printed() -> None:
@@ -79,19 +90,23 @@ def test_a_missing_model_says_what_to_install(package: str) -> None:
         model_file(package)
 
 
-def test_a_missing_llama_cpp_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_llama_cpp_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The extra is optional: without it all else works, and this says how to get it."""
-    monkeypatch.setitem(sys.modules, "xllamacpp", None)
-    with pytest.raises(ModelMissing, match=r"pip install 'staffel\[llamacpp\]'"):
-        Model(model_file(), num_ctx=512)
+    (tmp_path / "xllamacpp.py").write_text("raise ImportError('none here')")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path.cwd()}")
+    with pytest.raises(ModelMissing, match=r"none here\): run pip install 'staffel\[llamacpp\]'"):
+        asyncio.run(Model.load(model_file(), Loading(num_ctx=512)))
 
 
 def test_a_file_that_is_no_model_is_named(tmp_path: Path) -> None:
-    """A download that broke off, for example."""
-    broken = tmp_path / "broken.gguf"
+    """A download that broke off, for example: in its header, which we read, and after it, which llama.cpp does."""
+    broken, half = tmp_path / "broken.gguf", tmp_path / "half.gguf"
     broken.write_bytes(b"GGUF")
+    half.write_bytes(model_file().read_bytes()[:10_000_000])
     with pytest.raises(ModelBroken, match=r"broken\.gguf"):
-        Model(broken, num_ctx=512)
+        Facts.of(broken, "broken")
+    with pytest.raises(ModelBroken, match=r"half\.gguf"):
+        asyncio.run(Model.load(half, Loading(num_ctx=512)))
 
 
 def test_whoever_answers_as_ollama_is_found_with_its_version(served: Served) -> None:

@@ -23,16 +23,6 @@ local function over(status, retry_at, why)
   return {'over', view(job, attempts), now, 0}
 end
 
--- The reply to this owner's last admit was lost, and nothing was called: the row of that call is written anew.
-local function take_back_lost_permit(permit)
-  if permit then
-    give_back_leases(permit)
-    refund(permit, permit.requests, permit.tokens, permit.nano, now)
-    redis.call('HDEL', attempts, permit.n)
-    redis.call('HDEL', job, 'permit')
-  end
-end
-
 if not record.status then
   leave()
   return {'unknown'}
@@ -84,7 +74,8 @@ if fence == '0' then
 elseif fence ~= record.fence then
   return {'taken'}
 else
-  take_back_lost_permit(permit)
+  -- The reply to this owner's last admit was lost: the row of that call is written anew.
+  if permit then take_back(permit, now) end
   -- The reply that sent the job elsewhere was lost, so that nobody else was told of it.
   if record.owner == '' then claim() end
 end
@@ -144,6 +135,8 @@ end
 local function blocked(s, place)
   local reason, ends, due = closed_for(gate[place], now, s.id)
   if reason then return reason, ends, true end
+  -- The owner of the lane finds out itself.
+  if due and s.probe_ms then return 'breaker_open', now + ALL.later_ms, true end
   if due then
     give_back(KEYS[s.probe], kept_for(id))
     if probe_taken(s, now) then return 'breaker_open', now + ALL.later_ms, true end
@@ -187,7 +180,9 @@ local function taken(s, place, n, due)
   local taking = {n = n, stage = s.name, place = place - 1, generation = tonumber(found.generation or 0), probe = due,
     holder = owner .. ' ' .. id .. ' ' .. fence, requests = s.rpm and cost(1, s.rpm) or 0,
     tokens = s.tpm and cost(tokens, s.tpm) or 0, nano = nano, day = end_of_day(now), chain = record.chain}
-  local ends = now + math.min(s.timeout_ms, left - kept[place]) + ALL.probe_after_ms
+  -- Where one runs after the other, it waits for its turn, for its model to be loaded, and then for its answer.
+  local longest = s.host and left - kept[place] or math.min(s.timeout_ms, left - kept[place])
+  local ends = now + longest + ALL.probe_after_ms
   if s.skips_unknown then taking.onward = lane_after(place) end
   if due then lease(KEYS[s.probe], taking.holder, now, ends) end
   lease(KEYS[s.places], taking.holder, now, ends)
@@ -204,8 +199,20 @@ local function taken(s, place, n, due)
   return tonumber(found.believed_until or 0) > now and found.dropped or ''
 end
 
+-- Whether nobody else has this owner's lane. From now on nobody follows it before this call must have ended: it may be
+-- paused in it.
+local function holds_lane(s)
+  local holder = redis.call('ZRANGE', KEYS[s.host], 0, 0)[1]
+  if not holder then return true end
+  if string.match(holder, '^%S+') ~= owner then return false end
+  redis.call('ZADD', KEYS[s.host], 'GT', now + ALL.lease_ms + s.timeout_ms, holder)
+  keep(KEYS[s.host], ALL.lease_ms + s.timeout_ms)
+  return true
+end
+
 local function granted(s, place, due)
   if s.lane ~= lane then return handed_on(s, due) end
+  if s.host and not holds_lane(s) then return {'displaced'} end
   local n = row(place, s, nil)
   write_rows()
   local dropped = taken(s, place, n, due)

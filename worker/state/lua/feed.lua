@@ -8,7 +8,7 @@ local sent, doubtful = {}, {}
 -- How many jobs of a line the stage may take, those on their way aside; second: the one is its probe.
 local function room(s, on_its_way)
   local reason, _, due = closed_for(redis.call('HGET', gates, s.name), now, s.id)
-  if reason or (due and probe_taken(s, now)) then return 0, due end
+  if reason or (due and (s.probe_ms or probe_taken(s, now))) then return 0, due end
   -- A stage that has no limits of ours may still throttle: its line goes on by and by.
   local free = due and 1 or (s.most or s.rpm or s.tpm) and most or ALL.most_unlimited
   if s.most then free = math.min(free, s.most - places_taken(s, now) - on_its_way) end

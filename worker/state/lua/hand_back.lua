@@ -1,12 +1,17 @@
 -- A worker that ends gives back a job that it has under way: it waits in its queue again, and nobody saw what came of its
--- call. Or the job has broken its walk (`died`): too often, and it ends here. Returns 0 where it was not the owner's any more.
+-- call, if one was made (`called`). Or the job has broken its walk (`died`): too often, and it ends here. Returns 0 where it
+-- was not the owner's any more.
 -- Uses gates, leases, rules, limits, permits.
-local owner, now, broken = ARGV[1], now_ms(ARGV[2]), ARGV[3] == '1'
+local owner, now, broken, called = ARGV[1], now_ms(ARGV[2]), ARGV[3] == '1', ARGV[4] == '1'
 
 local record = fields(job, 'status', 'owner', 'permit', 'next', 'again', 'lane', 'priority')
 if record.status ~= 'running' or record.owner ~= owner then return 0 end
-settle_orphans(attempts, now, not broken and 'drained' or nil)
 local permit = record.permit and cjson.decode(record.permit)
+if permit and not called then
+  take_back(permit, now)
+  permit = nil
+end
+settle_orphans(attempts, now, not broken and 'drained' or nil)
 if permit then
   passed_unknown(permit, record)
   give_back_leases(permit)

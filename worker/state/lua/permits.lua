@@ -2,6 +2,24 @@
 -- it back: `n`, `stage`, its `place` in the plan, the lane `onward`, `holder` of its leases, `probe`, the stage's `generation`, what it took of the
 -- buckets (`requests`, `tokens`, in microseconds) and of the `day`'s money (`nano`, `chain`).
 
+-- Whether a process has calls that are admitted on a lane, and so may be at the host at any moment.
+local function has_calls(lane, owner)
+  for _, place in ipairs(ALL.calls_of[lane]) do
+    for _, holder in ipairs(redis.call('ZRANGE', KEYS[place], 0, -1)) do
+      if string.match(holder, '^%S+') == owner then return true end
+    end
+  end
+  return false
+end
+
+-- Who asks the lane's host no more may be followed soon, should it stand still.
+local function shorten_lane(s, owner, now)
+  local holder = redis.call('ZRANGE', KEYS[s.host], 0, 0)[1]
+  if holder and string.match(holder, '^%S+') == owner and not has_calls(s.lane, owner) then
+    redis.call('ZADD', KEYS[s.host], 'XX', now + ALL.lease_ms, holder)
+  end
+end
+
 -- Give back the leases; whether a probe still had its own.
 local function give_back_leases(permit)
   local s = stage_of(permit.stage)
@@ -21,6 +39,14 @@ local function refund(permit, requests, tokens, nano, now)
     local chain = permit.chain and ALL.chains[permit.chain]
     if chain then spend(KEYS[chain.key], -nano, now) end
   end
+end
+
+-- Nothing was called: as if it had never been admitted.
+local function take_back(permit, now)
+  give_back_leases(permit)
+  refund(permit, permit.requests, permit.tokens, permit.nano, now)
+  redis.call('HDEL', attempts, permit.n)
+  redis.call('HDEL', job, 'permit')
 end
 
 -- Where the plan goes on after a call that nobody saw the end of: at the same stage, unless that is not to be asked then.

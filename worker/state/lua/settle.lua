@@ -37,6 +37,7 @@ end
 local still = give_back_leases(permit)
 local s, alarm, suspect = stage_of(permit.stage), false, false
 if s then
+  if s.host then shorten_lane(s, caller, now) end
   local requests, tokens, nano = unused(s)
   refund(permit, requests, tokens, nano, now)
   if s.lane ~= 'cloud' and lesson.reached then note_pace(s.lane, cjson.decode(row), now) end

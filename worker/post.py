@@ -1,0 +1,114 @@
+"""A worker process at a lane that runs one request at a time: it serves while it holds the lane, and else stands by."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+from config.stages import Stage
+from worker.failover.turns import Baton, Warm
+from worker.lane import Lane
+from worker.probing import Idle
+from worker.state.connection import AWAY
+from worker.state.lane_lease import Claim, Said
+
+SHOWN_AFTER_S = 0.1
+"""A call that has taken so long is told then, and not with the next heartbeat: whoever waits behind it counts on it."""
+
+
+AGAIN_S = 5.0
+
+_log = logging.getLogger("staffel")
+
+
+class Server(Protocol):
+    """The worker's side of the broker, as another thread may tell it."""
+
+    def serve(self) -> None: ...
+
+    def stand_by(self) -> None: ...
+
+    def stand_by_now(self) -> None:
+        """In the consumer's own thread, before it takes its first message."""
+        ...
+
+
+class Post:
+    """The lane's lease, its baton, and the consumer that takes jobs from its queue. From the process's event loop,
+    `attend` aside.
+    """
+
+    def __init__(
+        self, lane: str, stages: Sequence[Stage], warm: Warm, *, interrupt: Callable[[], None],
+        is_there: Callable[[str], Awaitable[bool]], beat: Callable[[], Awaitable[object]],
+    ) -> None:  # fmt: skip
+        """`interrupt` hands back all walks under way; `is_there` and `beat` as `Lane` needs them."""
+        self.lane = Lane(lane, stages, is_there, beat)
+        self.baton = Baton(self.lane, warm, self._begun)
+        self._interrupt, self._beat = interrupt, beat
+        self._timer: asyncio.TimerHandle | None = None
+        self._telling: asyncio.Task[None] | None = None
+        self._server: Server | None = None
+        self._loops: Sequence[Callable[[Idle], Coroutine[Any, Any, None]]] = ()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.lane.won, self.lane.lost = self._won, self._lost
+
+    def attend(self, server: Server) -> None:
+        """Have this consumer serve the lane whenever it is ours; in the consumer's thread, before it takes anything."""
+        self._server = server
+        if not self.lane.held.is_set():
+            server.stand_by_now()
+
+    def meanwhile(self, *loops: Callable[[Idle], Coroutine[Any, Any, None]]) -> None:
+        """What runs while the lane is ours, for ever; each asks the host by what it is given."""
+        self._loops = loops
+
+    def claim(self) -> Claim:
+        return self.lane.claim(self.baton.since, self.baton.in_hand)
+
+    async def heard(self, said: Said, sent: float) -> None:
+        await self.lane.heard(said, sent)
+
+    def _begun(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(SHOWN_AFTER_S, self._tell)
+
+    def _tell(self) -> None:
+        if self.baton.since is not None:
+            self._telling = asyncio.ensure_future(self._told())
+
+    async def _told(self) -> None:
+        with suppress(*AWAY):
+            await self._beat()
+
+    def _won(self) -> None:
+        self._tasks = [asyncio.ensure_future(self._again(loop)) for loop in self._loops]
+        if self._server is not None:
+            self._server.serve()
+
+    async def _again(self, loop: Callable[[Idle], Coroutine[Any, Any, None]]) -> None:
+        """It never ends by a mistake of ours: the lane goes on without it meanwhile."""
+        while True:
+            try:
+                await loop(self.baton.idle)
+            except Exception as error:  # noqa: BLE001 - whatever it is
+                _log.error(
+                    "the lane %s: what is done beside its jobs failed (%s)", self.lane.name, type(error).__name__
+                )
+            await asyncio.sleep(AGAIN_S)
+
+    def rest(self) -> None:
+        """Do nothing more beside the jobs: the process ends, or has lost its lane."""
+        for task in self._tasks:
+            task.cancel()
+        self._tasks = []
+
+    def _lost(self) -> None:
+        self.rest()
+        if self._server is not None:
+            self._server.stand_by()
+        self._interrupt()
