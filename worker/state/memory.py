@@ -170,6 +170,7 @@ class Memory:
             longest = min(round(way.stage.timeout * 1000), longest)
         end = now + longest + round(PROBE_AFTER_S * 1000)
         self.limits.take(way.stage, record["permit"], end, self.chains, now)
+        self.jobs.lanes.note_in_hand(way.stage.lane, 1, now)
 
     async def settle(self, permit: Permit, attempt: Attempt, settlement: Settlement = GOES_ON) -> Settled:
         job, lesson = permit.visit.job, settlement.lesson
@@ -223,8 +224,7 @@ class Memory:
             return False, False
         still = self.limits.give_back(stage, taking)
         self.limits.refund(stage, taking, unused(stage, taking, lesson), self.chains, now)
-        if lesson.reached:
-            self.jobs.lanes.note(stage.lane, attempt)
+        self.jobs.lanes.ended(stage.lane, attempt, now, reached=lesson.reached)
         known = self.health.renewed(stage)
         told = known.likes(lesson, reason, now)
         if known.generation == taking.generation and (still or not taking.probe):

@@ -22,13 +22,23 @@ class Lanes:
         self.said: dict[str, Now] = {}
         """What the owner of each lane says of what it has under way."""
 
-    def note(self, lane: str, attempt: Attempt) -> None:
-        """A call has ended that was really made. No pace is kept of the cloud, on which many are called at once."""
+    def ended(self, lane: str, attempt: Attempt, now_ms: int, *, reached: bool) -> None:
+        """A call has ended; its length counts if it was really made, and not in the cloud, where many are at once."""
+        self.note_in_hand(lane, -1, now_ms)
         ms, usage = int(attempt.duration_s * 1000 + 0.5), attempt.usage
-        if lane == CLOUD or ms <= 0:
+        if lane == CLOUD or ms <= 0 or not reached:
             return
         call = (ms, usage.input_tokens if usage else 0, usage.output_tokens if usage else 0)
         self._calls[lane] = (*self._calls.get(lane, ()), call)[-KEPT_CALLS:]
+
+    def note_in_hand(self, lane: str, change: int, now_ms: int) -> None:
+        """A call was admitted (1) or has ended (-1): of those in hand one is called, since the one before has ended."""
+        if (said := self.said.get(lane)) is None:
+            return
+        in_hand, since = max(0, said.in_hand + change), said.since_ms
+        if change < 0 or in_hand == 1:
+            since = now_ms if in_hand else None
+        self.said[lane] = Now(said.owner, since, in_hand)
 
     def wait_ms(self, lane: str, priority: str) -> float | None:
         """Until the turn of a job that comes now; None where too few calls have been seen."""

@@ -83,6 +83,27 @@ def test_jobs_in_their_owners_hands_come_first(book: Book) -> None:
     assert book.view()["position"]["eta_s"] == 2, "what a dead worker had in hand comes back into the queue"
 
 
+def test_between_two_heartbeats_of_the_owner_the_place_is_right_as_well(book: Book) -> None:
+    """When a call has ended the next one begins; whoever asked just then was told that it had nearly ended,
+    since what was known was of the one before.
+    """
+    paced(book, calls=10)
+    wait(book, "first", "second", "j")
+    book.born(OWNER)
+    book.says("ollama", OWNER, 0)
+    first = permit(book.admit(visit("first", "home", "ollama")))
+    book.tick(1)
+    assert book.view()["position"]["eta_s"] == 5, "one is called for a second, one and itself come after it"
+    permit(book.admit(visit("second", "home", "ollama")))
+    found = book.view()["position"]
+    assert (found["place"], found["of"], found["eta_s"]) == (2, 2, 5), "prepared, and still before it"
+    book.tick(0.9)
+    settle(book, first, Reason.SERVER_ERROR, failed=True)
+    found = book.view()["position"]
+    assert (found["place"], found["of"]) == (1, 1)
+    assert found["eta_s"] > 3.5, "the second has just begun"
+
+
 def test_little_known_little_said(book: Book) -> None:
     """No call, no time; one or two calls, no range."""
     wait(book, "j")

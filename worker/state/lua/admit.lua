@@ -196,6 +196,7 @@ local function taken(s, place, n, due)
     if chain then spend(KEYS[chain.key], nano, now) end
   end
   redis.call('HSET', job, 'permit', cjson.encode(taking))
+  if s.lane ~= 'cloud' then note_in_hand(s.lane, 1, now) end
   return tonumber(found.believed_until or 0) > now and found.dropped or ''
 end
 

@@ -31,6 +31,17 @@ local function note_pace(lane, row, now)
   redis.call('PEXPIRE', paces, ALL.kept_ms)
 end
 
+-- A call of a lane was admitted (1) or has ended (-1): what its owner says with its heartbeats is kept true in between. Of
+-- those in hand one is called, from when the one before has ended.
+local function note_in_hand(lane, change, now)
+  local text = redis.call('HGET', lanes, lane)
+  if not text then return end
+  local said = cjson.decode(text)
+  said.in_hand = math.max(0, (said.in_hand or 0) + change)
+  if change < 0 or said.in_hand == 1 then said.since = said.in_hand > 0 and now or nil end
+  redis.call('HSET', lanes, lane, cjson.encode(said))
+end
+
 -- Milliseconds until the turn of a job that comes to a lane now; nil where too few calls have been seen.
 local function wait_on(lane, priority, now)
   local pace = pace_of(lane)

@@ -40,7 +40,10 @@ if s then
   if s.host then shorten_lane(s, caller, now) end
   local requests, tokens, nano = unused(s)
   refund(permit, requests, tokens, nano, now)
-  if s.lane ~= 'cloud' and lesson.reached then note_pace(s.lane, cjson.decode(row), now) end
+  if s.lane ~= 'cloud' then
+    if lesson.reached then note_pace(s.lane, cjson.decode(row), now) end
+    note_in_hand(s.lane, -1, now)
+  end
   local known = renewed(s)
   alarm, suspect = likings(s, known, lesson, reason, now)
   if tonumber(known.generation or 0) == permit.generation and (still or not permit.probe) then
