@@ -44,10 +44,11 @@ lock: .venv/.ready  ## write requirements.lock again from pyproject.toml
 	@$(UV) pip compile pyproject.toml --universal --python-version 3.11 --extra llamacpp --group dev \
 	  --generate-hashes --no-emit-index-url --no-header --quiet --upgrade --output-file requirements.lock
 
-bench: setup  ## the walk's own cost, how late a clock strikes, what Redis and many workers do
+bench: setup  ## the walk's own cost, how late a clock strikes, what Redis, a look and many workers do
 	@$(BIN)/python -m benchmarks.walk
 	@$(BIN)/python -m benchmarks.clocks
 	@$(BIN)/python -m benchmarks.state
+	@$(BIN)/python -m benchmarks.position
 	@$(BIN)/python -m benchmarks.together
 
 chaos: setup  ## faults on a seeded schedule, then an audit of every job (ARGS="--seed 7 --jobs 2000")

@@ -24,7 +24,8 @@ from staffel_wire import keys
 from staffel_wire.catalogue import Catalogue, Entry, from_json
 from staffel_wire.ends import cancelling, polling
 from staffel_wire.message import envelope
-from staffel_wire.record import ENDED, as_object, pairs, unanswered
+from staffel_wire.position import looked, looking
+from staffel_wire.record import ENDED, unanswered
 from staffel_wire.request import Request, parse
 from staffel_wire.submit import submitting, taken_by_another
 
@@ -136,8 +137,7 @@ class Client:
 
     async def show(self, job: str) -> dict[str, Any]:
         """The job as it stands, its attempts too; while it runs and after."""
-        (record, ledger), now = await self._connection.script("look", [keys.job(_id(job)), keys.attempts(job)], [""])
-        shown = as_object(job, pairs(record), pairs(ledger), now)
+        shown = looked(job, await self._connection.script("look", *looking(_id(job))))
         if shown["status"] == "unknown" and not shown["attempts"]:
             raise Invalid(f"there is no job {job}; it was never submitted here, or its time to live is over")
         return shown

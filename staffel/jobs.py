@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,13 @@ from staffel.cli import config_option, json_option, plain
 from staffel.client import Client
 from staffel.errors import Invalid, StaffelError, Unavailable
 from staffel.waiting import Seen
-from staffel_wire.record import WAITS, line, story
+from staffel_wire.record import WAITS, line, place, story
 
 NO_WORKER_S = 1.0
 """How long a waiting job's lane may be without a worker before a person is told."""
+
+STANDS_S = 5.0
+"""Whoever has waited so long is told once where the job stands on its lane, and when it is expected to end."""
 
 _LONGEST_FILE = 64_000_000
 """Bytes; far more than any request may hold, and little enough to be read before it is refused."""
@@ -146,14 +150,23 @@ async def wait(client: Client, job: str) -> Answer:
 
 
 async def _watch_lane(client: Client, job: str) -> None:
-    told = ""
-    while True:
+    told, stood = "", False
+    for looks in count(1):
         await asyncio.sleep(NO_WORKER_S)
         seen = await client.watch(job)
         why = await _why_it_waits(client, job, seen)
+        if not why and not stood and looks * NO_WORKER_S >= STANDS_S:
+            why = await _where_it_stands(client, job)
+            stood = bool(why)
         if why and why != told:
             told = why
             click.echo(plain(f"job {job} waits: {why}"), err=True)
+
+
+async def _where_it_stands(client: Client, job: str) -> str:
+    """Its place on a lane; empty where it waits on none."""
+    position = (await client.show(job))["position"]
+    return place(position) if position else ""
 
 
 async def _why_it_waits(client: Client, job: str, seen: Seen) -> str:

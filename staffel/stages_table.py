@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from math import ceil
 from types import MappingProxyType
 from typing import Any
 
@@ -13,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from staffel.cli import plain
+from staffel_wire.record import span
 from staffel_wire.stages import State
 
 _STYLES: Mapping[str, str] = MappingProxyType(
@@ -70,21 +70,6 @@ def sentence(row: Row) -> str:
     parked = f"; {row['parked']} parked for it" if row["parked"] else ""
     undo = f"; `staffel stages on {row['stage']}` ends that" if row["state"] == State.OFF else ""
     return f"{row['stage']}: {row['state']}{f' until {until}' if until else ''}{why}{parked}{undo}"
-
-
-def span(seconds: float) -> str:
-    """How long that is, in the one or two units that matter."""
-    left = max(0, ceil(seconds))
-    if left < 100:  # noqa: PLR2004 - two digits
-        return f"{left} s"
-    minutes = ceil(left / 60)
-    if minutes < 60:  # noqa: PLR2004 - an hour
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 24:  # noqa: PLR2004 - a day
-        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    days, hours = divmod(hours, 24)
-    return f"{days} d {hours} h" if hours else f"{days} d"
 
 
 def _calls(row: Row) -> str:

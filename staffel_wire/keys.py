@@ -31,6 +31,9 @@ WAITING = "staffel:waiting"
 `SEQ` are 16 digits, the microseconds of when the job was queued; one put to the front comes just before the first.
 """
 
+PACE = "staffel:pace"
+"""A hash: lane -> the lengths of its last calls and how busy it was, as JSON; of every lane but `cloud`."""
+
 DEAD = "staffel:dead"
 """A sorted set: dead letters, scored with when they ended, in server milliseconds."""
 
@@ -58,6 +61,11 @@ def is_batch(queue: str) -> bool:
 
 def lane_of(queue: str) -> str:
     return queue.removesuffix(BATCH_QUEUE)
+
+
+def messages(queue: str) -> list[str]:
+    """The lists in which kombu keeps the messages of a queue, one for each step of priority (its Redis transport)."""
+    return [queue, *(f"{queue}\x06\x16{step}" for step in (3, 6, 9))]
 
 
 def housekeeper(digest: str) -> str:

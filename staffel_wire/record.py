@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,7 +20,10 @@ def pairs(flat: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
     return dict(flat) if isinstance(flat, Mapping) else dict(zip(flat[::2], flat[1::2], strict=True))
 
 
-def as_object(job: str, record: Mapping[str, str], ledger: Mapping[str, str], now_ms: float) -> dict[str, Any]:
+def as_object(
+    job: str, record: Mapping[str, str], ledger: Mapping[str, str], now_ms: float,
+    position: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """The object of `staffel ask --json`. Times in seconds; instants in ISO 8601, UTC, by the server's clock."""
     answer = json.loads(record.get("answer") or "{}")
     rows = attempts(ledger)
@@ -43,6 +46,7 @@ def as_object(job: str, record: Mapping[str, str], ledger: Mapping[str, str], no
         "duration_s": round((ended - submitted) / 1000, 3),
         "retry_at": _retry_at(record, now_ms),
         "parked_for": record.get("parked_for") if status == "parked" else None,
+        "position": None if position is None else dict(position),
         "follows": record.get("follows"),
         "why": record.get("why"),
         "priority": record.get("priority") or "interactive",
@@ -101,21 +105,62 @@ def total_cost(rows: Iterable[Mapping[str, Any]]) -> float | None:
     return None if len(known) < len(costs) else round(float(sum(known)), 9)
 
 
+def span(seconds: float, rounded: Callable[[float], int] = math.ceil) -> str:
+    """How long that is, in the one or two units that matter; rounded up, unless it is said how."""
+    left = max(0, rounded(seconds))
+    if left < 100:  # noqa: PLR2004 - two digits
+        return f"{left} s"
+    minutes = rounded(left / 60)
+    if minutes < 60:  # noqa: PLR2004 - an hour
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:  # noqa: PLR2004 - a day
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"
+
+
 def line(found: Mapping[str, Any]) -> str:
     """What a person reads in Flower and in the log: `2 failed → local 0.6 s`."""
+    # A ledger may live shorter than its answer.
+    took = next((row["duration_s"] for row in found["attempts"] if row["outcome"] == "answered"), found["duration_s"])
+    return _after(found, f"{found['stage']} {took:.1f} s" if found["status"] == "answered" else _state(found))
+
+
+def handoff(found: Mapping[str, Any], stage: str) -> str:
+    """The same of a job that goes to another lane: `1 failed → waits for local: 4th of 17 on ollama, about 38 s`."""
+    return _after(found, f"waits for {stage}{_stands(found)}")
+
+
+def place(position: Mapping[str, Any]) -> str:
+    """`4th of 17 on ollama, about 38 s (30 s to 47 s)`."""
+    n = position["place"]
+    ending = "th" if 10 < n % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")  # noqa: PLR2004 - English
+    about = "" if position["eta_s"] is None else f", about {span(position['eta_s'])}"
+    return f"{n}{ending} of {position['of']} on {position['lane']}{about}{between(position)}"
+
+
+def between(told: Mapping[str, Any]) -> str:
+    """The range of an expected time, in parentheses and rounded to hold what it held; empty where none is known."""
+    low, high = told["eta_from_s"], told["eta_to_s"]
+    return "" if low is None else f" ({span(low, math.floor)} to {span(high)})"
+
+
+def _stands(found: Mapping[str, Any]) -> str:
+    return f": {place(found['position'])}" if found["position"] else ""
+
+
+def _after(found: Mapping[str, Any], state: str) -> str:
     rows = found["attempts"]
     failed = sum(row["outcome"] in {"failed", "unknown"} for row in rows)
     passed = sum(row["outcome"] == "skipped" for row in rows)
     before = ", ".join([f"{failed} failed"] * bool(failed) + [f"{passed} skipped"] * bool(passed))
-    # A ledger may live shorter than its answer.
-    took = next((row["duration_s"] for row in rows if row["outcome"] == "answered"), found["duration_s"])
-    after = f"{found['stage']} {took:.1f} s" if found["status"] == "answered" else _state(found)
-    return f"{before} → {after}" if before else after
+    return f"{before} → {state}" if before else state
 
 
 def _state(found: Mapping[str, Any]) -> str:
     if found["status"] != "parked":
-        return str(found["status"])
+        return f"{found['status']}{_stands(found)}"
     if found["follows"]:
         return f"shares the end of {found['follows']}"
     until = f" until {to_the_second(found['retry_at']).partition('T')[2]}" if found["retry_at"] else ""

@@ -8,7 +8,7 @@ from enum import StrEnum
 from math import ceil, floor
 from typing import Any, Literal
 
-from staffel_wire import keys
+from staffel_wire import keys, lanes
 from staffel_wire.catalogue import Catalogue, Known
 from staffel_wire.record import iso, pairs
 
@@ -73,25 +73,38 @@ class Facts:
 
 
 def looking(catalogue: Catalogue, now_ms: int | None = None) -> tuple[list[str], list[str | int]]:
-    """KEYS and ARGV of `stages.lua`, for every stage of the catalogue; `now_ms` is for tests only."""
-    names, found = list(catalogue.offers()), [keys.WORKERS, keys.GATES]
+    """KEYS and ARGV of `stages.lua`, for all stages and lanes of the catalogue; `now_ms` is for tests only."""
+    names, found = list(catalogue.offers()), [keys.WORKERS, keys.GATES, keys.WAITING, keys.PACE, keys.LANES]
     for name in names:
         group = catalogue.known.get(name, Known()).group
         found += [keys.stage(name), keys.probe(name), keys.line(name)]
         found += [keys.group_in_flight(group), keys.group(group)] if group else [keys.in_flight(name), keys.stage(name)]
-    return found, [keys.WORKER_DEAD_AFTER_MS, "" if now_ms is None else now_ms, *names]
+    given = [keys.WORKER_DEAD_AFTER_MS, "" if now_ms is None else now_ms, len(names), *names]
+    for lane in lanes.names_of(catalogue):
+        found += lanes.lists_of(lane)
+        given.append(lane)
+    return found, given
 
 
 def looked(catalogue: Catalogue, reply: Sequence[Any]) -> list[dict[str, Any]]:
-    """The objects of `staffel stages --json`, of what `stages.lua` has replied."""
-    now, rows = reply
+    """The stages' objects of `staffel stages --json`, of what `stages.lua` has replied."""
+    now, rows, *_ = reply
     found = []
     for offer, (gate, own, probe, parked, in_flight, account) in zip(catalogue.offers().values(), rows, strict=True):
         held = (str(probe[0]), floor(float(probe[1]))) if probe else None
         facts = Facts(now, gate, pairs(own), held, parked, in_flight, pairs(account))
         known = catalogue.known.get(offer.stage, Known())
-        found.append({"stage": offer.stage, "lane": offer.lane, **as_object(facts, known)})
+        found.append({"kind": "stage", "stage": offer.stage, "lane": offer.lane, **as_object(facts, known)})
     return found
+
+
+def looked_at_lanes(catalogue: Catalogue, reply: Sequence[Any]) -> list[dict[str, Any]]:
+    """The lanes' objects, of the same reply."""
+    now, _, rows, living = reply
+    names = lanes.names_of(catalogue)
+    return [
+        lanes.as_object(lane, lanes.facts_of(lane, row, living, now)) for lane, row in zip(names, rows, strict=True)
+    ]
 
 
 def switching(

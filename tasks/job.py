@@ -20,7 +20,7 @@ from staffel_wire import keys
 from staffel_wire import request as door
 from staffel_wire.errors import Cancelled, Exhausted, Expired, Invalid, Refused, StaffelError, Unavailable
 from staffel_wire.message import CLIENT
-from staffel_wire.record import line, unanswered
+from staffel_wire.record import handoff, line, unanswered
 from tasks import canvas
 from tasks.sending import Sending, cosmetic, follower, outlasting, sent_or_sought, sent_or_withdrawn
 from worker import process
@@ -168,9 +168,7 @@ class JobTask(Task):
             case View(shown=shown):
                 raise self._as_end(_in_one_string(unanswered(shown)))
             case Elsewhere(lane, stage, view):
-                raise self._handoff(
-                    job, _queue(lane, view), f"{line(view.shown).removesuffix('queued')}waits for {stage}"
-                )
+                raise self._handoff(job, _queue(lane, view), handoff(view.shown, stage))
             case Parked(lane=lane, reason=reason, view=view):
                 self.request.update(is_parked=True)
                 raise self._handoff(job, _queue(lane, view), f"{line(view.shown)}: {reason}")

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -18,11 +19,12 @@ from staffel import redis_here
 from staffel.cli import config_option, json_option, plain
 from staffel.connection import Connection
 from staffel.errors import Invalid, Unavailable
+from staffel.lanes_table import lanes_table
 from staffel.stages_table import sentence, table
 from staffel_wire import keys
 from staffel_wire.catalogue import Catalogue, Known, from_json
 from staffel_wire.request import cleaned
-from staffel_wire.stages import MOST_OFF_MS, Action, looked, looking, switching
+from staffel_wire.stages import MOST_OFF_MS, Action, looked, looked_at_lanes, looking, switching
 
 EVERY_S = 1.0
 _WIDE = 160
@@ -68,7 +70,7 @@ def command(context: click.Context, watch: bool, as_json: bool) -> None:  # noqa
         _print_lines(_run(url, look))
     else:
         console = _console()
-        console.print(table(_run(url, look), console.width))
+        console.print(_tables(_run(url, look), console.width))
 
 
 @command.command()
@@ -110,16 +112,29 @@ def _switch(name: str, action: Action, for_s: float | None = None, *, as_json: b
         identity = catalogue.known.get(name, Known()).identity
         for_ms = None if for_s is None else max(1, round(for_s * 1000))
         await connection.script("switch", *switching(name, identity, action, for_ms))
-        return next(row for row in await look(connection) if row["stage"] == name)
+        return next(row for row in (await look(connection)).stages if row["stage"] == name)
 
     row = _run(redis_here.found(quiet=as_json), switched)
     click.echo(json.dumps(row, ensure_ascii=False) if as_json else plain(sentence(row)))
 
 
-async def look(connection: Connection) -> list[Row]:
-    """The objects of all stages, in one step."""
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The objects of all stages and of all lanes at one instant."""
+
+    stages: list[Row]
+    lanes: list[Row]
+
+
+async def look(connection: Connection) -> Look:
+    """All of it in one step."""
     catalogue = await _catalogue(connection)
-    return looked(catalogue, await connection.script("stages", *looking(catalogue)))
+    reply = await connection.script("stages", *looking(catalogue))
+    return Look(looked(catalogue, reply), looked_at_lanes(catalogue, reply))
+
+
+def _tables(seen: Look, width: int) -> RenderableType:
+    return Group(table(seen.stages, width), "", lanes_table(seen.lanes, width))
 
 
 async def _catalogue(connection: Connection) -> Catalogue:
@@ -133,14 +148,14 @@ async def _watching(connection: Connection) -> None:
     """A live table; where nobody looks at a terminal, a table a second without any code for one."""
     console = _console()
     if not console.is_terminal:
-        await _for_ever(connection, lambda rows: console.print(table(rows, console.width)), _tell)
+        await _for_ever(connection, lambda seen: console.print(_tables(seen, console.width)), _tell)
         return
     with Live(console=console, auto_refresh=False) as live:
         last: RenderableType = ""
 
-        def show(rows: list[Row]) -> None:
+        def show(seen: Look) -> None:
             nonlocal last
-            last = table(rows, console.width)
+            last = _tables(seen, console.width)
             live.update(last, refresh=True)
 
         await _for_ever(connection, show, lambda text: live.update(Group(last, Text(plain(text))), refresh=True))
@@ -150,8 +165,8 @@ async def _watching_lines(connection: Connection) -> None:
     await _for_ever(connection, _print_lines, _tell)
 
 
-def _print_lines(rows: list[Row]) -> None:
-    for row in rows:
+def _print_lines(seen: Look) -> None:
+    for row in [*seen.stages, *seen.lanes]:
         click.echo(json.dumps(row, ensure_ascii=False))
 
 
@@ -159,14 +174,14 @@ def _tell(text: str) -> None:
     click.echo(plain(text), err=True)
 
 
-async def _for_ever(connection: Connection, show: Callable[[list[Row]], None], tell: Callable[[str], None]) -> None:
+async def _for_ever(connection: Connection, show: Callable[[Look], None], tell: Callable[[str], None]) -> None:
     """Once a second; a Redis that goes away later is told once, and waited for."""
     away = ""
     show(await look(connection))
     while True:
         await asyncio.sleep(EVERY_S)
         try:
-            rows = await look(connection)
+            seen = await look(connection)
         except Unavailable as error:
             if not away:
                 tell(f"{error}; asking again")
@@ -175,7 +190,7 @@ async def _for_ever(connection: Connection, show: Callable[[list[Row]], None], t
         if away:
             tell("Redis is back")
         away = ""
-        show(rows)
+        show(seen)
 
 
 def _console() -> Console:

@@ -70,7 +70,14 @@ def test_a_stage_is_switched_off_and_on_without_a_configuration_file(tmp_path: P
     done = staffel(tmp_path, server.url, "off", "primary", "--for", "1h")
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(r"primary: off until [\d:\- ]+, in 1 h; `staffel stages on primary` ends that\n", done.stdout)
-    rows = [json.loads(line) for line in staffel(tmp_path, server.url, "--json").stdout.splitlines()]
+    found = [json.loads(line) for line in staffel(tmp_path, server.url, "--json").stdout.splitlines()]
+    assert [(row["kind"], row["stage"], row["lane"]) for row in found] == [
+        ("stage", "primary", "cloud"),
+        ("stage", "local", "ollama"),
+        ("lane", None, "cloud"),
+        ("lane", None, "ollama"),
+    ]
+    rows = found[:2]
     assert [(row["stage"], row["state"], row["reason"]) for row in rows] == [
         ("primary", "off", "switched_off"),
         ("local", "closed", None),
@@ -78,6 +85,7 @@ def test_a_stage_is_switched_off_and_on_without_a_configuration_file(tmp_path: P
     assert set(rows[0]) == set(ROW)
     shown = staffel(tmp_path, server.url)
     assert re.search(r"primary +off +[\d:\- ]+, in (1 h|60 min) +switched_off", shown.stdout), shown.stdout
+    assert re.search(r"lane +waiting +worker\s+cloud +0 +none\s+ollama +0 +none", shown.stdout), shown.stdout
     assert "\x1b" not in shown.stdout
     done = staffel(tmp_path, server.url, "on", "primary", "--json")
     assert (json.loads(done.stdout)["state"], done.stderr) == ("closed", "")

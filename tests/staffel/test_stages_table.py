@@ -10,10 +10,12 @@ import pytest
 from rich.console import Console, Group
 from rich.table import Table
 
-from staffel.stages_table import sentence, span, table
+from staffel.stages_table import sentence, table
+from staffel_wire.record import span
 
 ROW: dict[str, Any] = {
-    "stage": "primary", "lane": "cloud", "model": "gpt", "state": "closed", "reason": None, "until": None,
+    "kind": "stage", "stage": "primary", "lane": "cloud", "model": "gpt",
+    "state": "closed", "reason": None, "until": None,
     "next_probe": None, "probe": None, "calls": 0, "failures": 0, "failures_in_a_row": 0,
     "last_failure": None, "window_s": 10.0,
     "limit_group": None, "in_flight": None, "max_in_flight": None, "requests_left": None, "requests_burst": None,

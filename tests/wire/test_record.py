@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from staffel_wire.errors import UNANSWERED
-from staffel_wire.record import ENDED, as_object, line, pairs, story, total_cost, unanswered
+from staffel_wire.record import ENDED, as_object, handoff, line, pairs, place, story, total_cost, unanswered
 from worker.failover.answer import Answer
 from worker.failover.answer import Status as JobStatus
 from worker.failover.attempt import Attempt, Outcome, Reason, Usage
@@ -57,14 +57,14 @@ def test_the_object_is_the_one_of_the_design_key_for_key() -> None:
     found = answered(ANSWERED, FAILED)
     assert list(found) == [
         "job", "status", "text", "stage", "finish_reason", "truncated", "usage", "cost_usd", "queued_s", "duration_s",
-        "retry_at", "parked_for", "follows", "why", "priority", "attempts",
+        "retry_at", "parked_for", "position", "follows", "why", "priority", "attempts",
     ]  # fmt: skip
     attempt = found.pop("attempts")[0]
     assert found == {
         "job": "j", "status": "answered", "text": "Because.", "stage": "local", "finish_reason": "stop",
         "truncated": False, "usage": {"input_tokens": 12, "output_tokens": 47, "reasoning_tokens": 0},
         "cost_usd": 0.25, "queued_s": 0.01, "duration_s": 0.61, "retry_at": None,
-        "parked_for": None, "follows": None, "why": None, "priority": "interactive",
+        "parked_for": None, "position": None, "follows": None, "why": None, "priority": "interactive",
     }  # fmt: skip
     assert list(attempt.items()) == [
         ("n", 1), ("of", 3), ("stage", "primary"), ("model", "gpt-4.1"), ("outcome", "failed"),
@@ -184,3 +184,38 @@ def test_a_job_without_an_answer_is_an_error_of_its_own(status: str) -> None:
 def test_the_ends_of_a_job_are_the_engines() -> None:
     """The package on the wire imports no worker, so the words are written twice."""
     assert {str(status) for status in JobStatus} - {"queued", "running", "parked"} == ENDED
+
+
+PLACE = {"lane": "ollama", "place": 4, "of": 17, "eta_s": 38.0, "eta_from_s": 30.2, "eta_to_s": 46.9}
+
+
+def test_a_waiting_job_says_where_it_stands() -> None:
+    """In Flower too, when it is handed on: what has failed, what it waits for, and for how long."""
+    found = as_object("j", record("queued"), ledger(FAILED, SKIPPED), SUBMITTED, PLACE)
+    assert found["position"] == PLACE
+    assert line(found) == "1 failed, 1 skipped → queued: 4th of 17 on ollama, about 38 s (30 s to 47 s)"
+    assert handoff(found, "local") == (
+        "1 failed, 1 skipped → waits for local: 4th of 17 on ollama, about 38 s (30 s to 47 s)"
+    )
+    nowhere = as_object("j", record("queued"), ledger(FAILED), SUBMITTED)
+    assert (line(nowhere), handoff(nowhere, "local")) == ("1 failed → queued", "1 failed → waits for local")
+
+
+@pytest.mark.parametrize(
+    ("n", "of", "times", "said"),
+    [
+        (1, 1, (0.4, None, None), "1st of 1 on ollama, about 1 s"),
+        (2, 9, (None, None, None), "2nd of 9 on ollama"),
+        (3, 9, (5.0, 4.0, 6.5), "3rd of 9 on ollama, about 5 s (4 s to 7 s)"),
+        (11, 12, (None, None, None), "11th of 12 on ollama"),
+        (112, 113, (None, None, None), "112th of 113 on ollama"),
+        (121, 122, (300.0, 250.0, 7300.0), "121st of 122 on ollama, about 5 min (4 min to 2 h 2 min)"),
+    ],
+)
+def test_a_place_is_said_as_a_person_would(
+    n: int, of: int, times: tuple[float | None, float | None, float | None], said: str
+) -> None:
+    """What is not known is not said; times in units that a person counts in."""
+    about, low, high = times
+    found = {"lane": "ollama", "place": n, "of": of, "eta_s": about, "eta_from_s": low, "eta_to_s": high}
+    assert place(found) == said

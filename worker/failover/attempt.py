@@ -44,6 +44,8 @@ class Reason(StrEnum):
     LIMIT = "limit"
     BUDGET = "budget"
     DEADLINE = "deadline"
+    LANE_FULL = "lane_full"
+    """So many wait on its lane that the job's deadline would come before its turn."""
     LOCAL_ONLY = "local_only"
     CAPABILITY = "capability"
     CANCELLED = "cancelled"

@@ -50,7 +50,7 @@ class Memory:
     ) -> None:  # fmt: skip
         self.stages, self.clock, self.chains, self.prices = stages, clock, chains, prices
         self.workers: set[str] = set()
-        self.jobs = Jobs(self._ms, general)
+        self.jobs = Jobs(self._ms, general, self.workers)
         self.records, self.ledgers = self.jobs.records, self.jobs.ledgers
         self.health = Stages()
         self.limits = Limited(lambda owner: owner in self.workers)
@@ -170,6 +170,7 @@ class Memory:
             longest = min(round(way.stage.timeout * 1000), longest)
         end = now + longest + round(PROBE_AFTER_S * 1000)
         self.limits.take(way.stage, record["permit"], end, self.chains, now)
+        self.jobs.lanes.note_in_hand(way.stage.lane, 1, now)
 
     async def settle(self, permit: Permit, attempt: Attempt, settlement: Settlement = GOES_ON) -> Settled:
         job, lesson = permit.visit.job, settlement.lesson
@@ -182,7 +183,7 @@ class Memory:
         if taking is None or taking.n != attempt.n:
             return Settled(self.view(job) if self.jobs.ended(job) else None)
         record["permit"] = None
-        alarm, suspect = self._learn(taking, attempt.reason, lesson)
+        alarm, suspect = self._learn(taking, attempt, lesson)
         if self.jobs.ended(job):
             others = self.claims.is_being_told(record)
             record |= {} if others else {"teller": taking.holder.owner, "telling_at": self._ms()}
@@ -216,13 +217,14 @@ class Memory:
         record["throttled"] = {**record["throttled"], taking.stage: record["throttled"].get(taking.stage, 0) + 1}
         return bool(record["throttled"][taking.stage] < MOST_THROTTLED)
 
-    def _learn(self, taking: Taking, reason: Reason | None, lesson: Lesson) -> tuple[bool, bool]:
+    def _learn(self, taking: Taking, attempt: Attempt, lesson: Lesson) -> tuple[bool, bool]:
         """Give back what the call held; whether it is heard of, and whether the stage is to blame."""
-        stage, now = self.stages.get(taking.stage), self._ms()
+        stage, now, reason = self.stages.get(taking.stage), self._ms(), attempt.reason
         if stage is None:
             return False, False
         still = self.limits.give_back(stage, taking)
         self.limits.refund(stage, taking, unused(stage, taking, lesson), self.chains, now)
+        self.jobs.lanes.ended(stage.lane, attempt, now, reached=lesson.reached)
         known = self.health.renewed(stage)
         told = known.likes(lesson, reason, now)
         if known.generation == taking.generation and (still or not taking.probe):

@@ -13,9 +13,11 @@ from config.file import General
 from config.stages import Stage
 from staffel_wire import keys
 from staffel_wire import record as shown
+from staffel_wire.position import position
 from worker.failover.answer import ENDED, Status, View
 from worker.failover.attempt import Attempt, Outcome, Reason
 from worker.failover.state import UNFIT, Parked, Visit
+from worker.state.memory_lanes import Lanes
 
 WAITS = frozenset({Status.QUEUED, Status.PARKED})
 """No worker has such a job: its message is in a queue, or its signature in its record."""
@@ -29,12 +31,13 @@ Record = dict[str, Any]
 class Jobs:
     """`now` gives the milliseconds of the server."""
 
-    def __init__(self, now: Callable[[], int], general: General) -> None:
+    def __init__(self, now: Callable[[], int], general: General, workers: set[str]) -> None:
         self.now, self.general = now, general
         self.records: dict[str, Record] = {}
         self.ledgers: dict[str, dict[str, str]] = {}
         self.waiting: dict[str, list[str]] = {}
         """The jobs of each queue in their order, as the tickets of Redis tell it."""
+        self.lanes = Lanes(self.waiting, workers)
 
     def submit(self, job: str, request: Mapping[str, Any], deadline: float, **said: Any) -> None:  # noqa: ANN401 - fields
         """Write a new job's record; `deadline` in seconds from now."""
@@ -77,13 +80,16 @@ class Jobs:
         record |= {"parked_for": stage.name, "retry_at": until}
         return Parked(stage.name, stage.lane, reason, until / 1000, self.view(job))
 
-    def row(self, visit: Visit, name: str, stage: Stage | None, reason: Reason | None, later: int) -> Attempt:
+    def row(  # noqa: PLR0917 - what a row tells
+        self, visit: Visit, name: str, stage: Stage | None, reason: Reason | None, later: int, detail: str | None = None
+    ) -> Attempt:
         """A new row of the ledger: a skip and why, or the call that is under way from now on."""
         n = len(self.ledgers[visit.job]) + 1
         row = Attempt(
             n=n, of=n + later, stage=name, model=stage.model if stage else "", reason=reason,
             started_at=self.now() / 1000, outcome=Outcome.SKIPPED if reason else Outcome.STARTED, worker=visit.worker,
             cost_usd=0.0 if reason or (stage and stage.local) else None,
+            detail=detail,
         )  # fmt: skip
         self.write(visit.job, row)
         return row
@@ -142,4 +148,5 @@ class Jobs:
     def view(self, job: str) -> View:
         record = self.records[job]
         texts = {name: str(value) for name, value in record.items()}
-        return View(job, Status(record["status"]), shown.as_object(job, texts, self.ledgers[job], self.now()))
+        stands = position(self.lanes.standing(job, record), self.now())
+        return View(job, Status(record["status"]), shown.as_object(job, texts, self.ledgers[job], self.now(), stands))

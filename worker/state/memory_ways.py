@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from config.stages import Chain, Stage
+from config.stages import CLOUD, Chain, Stage
 from worker.failover.attempt import Reason
 from worker.failover.state import Visit
 from worker.state.memory_jobs import Jobs, Record
@@ -26,6 +26,17 @@ class Way:
     until: int = 0
     parkable: bool = True
     probe: bool = False
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Full:
+    """A stage of a full lane, and what the record and the ledger (so many rows) told when the walk came to it."""
+
+    way: Way
+    next: int
+    again: tuple[int, ...]
+    rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +57,16 @@ class Ways:
         """All that may run now or later, in the order in which they are tried, up to the first that is taken.
 
         The rest of the plan comes first: what cannot run of it is written down, and what may run later remembered;
-        then what was remembered before.
+        then what was remembered before. A stage whose lane is too full is taken where no other can be.
         """
-        before = tuple(self.record["again"])
+        before, full = tuple(self.record["again"]), None
         for place in range(self.record["next"], len(self.record["plan"])):
             stage, reason = self._stage(place), self._unfit(place)
             way = None if stage is None or reason else self._way(place, stage)
             if way is not None and way.reason is None:
                 yield way
-            self._pass_over(place, stage, way.reason if way else reason)
+            full = full or self._full(way)
+            self._pass_over(place, stage, way, reason)
             if way is not None:
                 self.record["again"] = [*self.record["again"], place]
                 yield way
@@ -64,11 +76,14 @@ class Ways:
             stage = self._stage(place)
             if stage is not None and self._unfit(place) is None:
                 way = self._way(place, stage)
+                full = full or self._full(way)
                 if way.reason is None and stage.lane != self.visit.lane:
                     elsewhere.append(way)
                 else:
                     yield way
         yield from elsewhere
+        if full:
+            yield self._all_the_same(full)
 
     def left(self) -> int:
         """Milliseconds until the job's deadline."""
@@ -89,9 +104,35 @@ class Ways:
     def _stage(self, place: int) -> Stage | None:
         return self.stages.get(self.record["plan"][place])
 
-    def _pass_over(self, place: int, stage: Stage | None, reason: Reason | None) -> None:
+    def _full(self, way: Way | None) -> Full | None:
+        """A stage that could run, but for the jobs that wait for it, and how far the walk was when it came there."""
+        if way is None or way.reason is not Reason.LANE_FULL:
+            return None
+        return Full(way, self.record["next"], tuple(self.record["again"]), len(self.jobs.ledgers[self.visit.job]))
+
+    def _all_the_same(self, full: Full) -> Way:
+        """As if nobody had looked beyond the full lane: what was passed over after it has no row."""
+        self.record.update(next=full.next, again=list(full.again))
+        ledger = self.jobs.ledgers[self.visit.job]
+        for n in range(full.rows, len(ledger)):
+            del ledger[str(n + 1)]
+        return replace(full.way, reason=None)
+
+    def _unless_full(self, way: Way) -> Way:
+        """Another lane is none for a job that would wait there for its turn for longer than it has."""
+        lane, has = way.stage.lane, self.left() - self.kept(way.place)
+        if lane in {self.visit.lane, CLOUD}:
+            return way
+        wait = self.jobs.lanes.wait_ms(lane, self.record["priority"])
+        if wait is None or wait <= has:
+            return way
+        detail = f"about {wait / 1000:.0f} s until its turn, {has / 1000:.0f} s left"
+        return replace(way, reason=Reason.LANE_FULL, parkable=False, detail=detail)
+
+    def _pass_over(self, place: int, stage: Stage | None, way: Way | None, reason: Reason | None) -> None:
         plan = self.record["plan"]
-        self.jobs.row(self.visit, plan[place], stage, reason, len(plan) - place - 1)
+        why, detail = (way.reason, way.detail) if way else (reason, None)
+        self.jobs.row(self.visit, plan[place], stage, why, len(plan) - place - 1, detail)
         self.record["next"] = place + 1
 
     def _unfit(self, place: int) -> Reason | None:
@@ -119,4 +160,4 @@ class Ways:
             return Way(place, stage, Reason.LIMIT, until)
         if self.limits.over_budget(stage, self.chains.get(self.record["chain"]), nano, now):
             return Way(place, stage, Reason.BUDGET, end_of_day(now), parkable=False)
-        return Way(place, stage, probe=gate.due)
+        return self._unless_full(Way(place, stage, probe=gate.due))

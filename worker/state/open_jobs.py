@@ -32,8 +32,6 @@ SERVED_MS = 2_000
 
 _CHUNK = 50
 _GONE = "gone"
-_PRIORITIES = ("", "\x06\x163", "\x06\x166", "\x06\x169")
-"""kombu's lists of one queue, a list for each step of priority (kombu.transport.redis, 5.7)."""
 
 
 class Need(StrEnum):
@@ -147,7 +145,7 @@ class OpenJobs:
         Queues first, each from its newest message on: one that is taken meanwhile is seen in its consumer's hands.
         """
         found: set[str] = set()
-        for queue in (queue + step for lane in lanes for queue in keys.queues(lane) for step in _PRIORITIES):
+        for queue in (name for lane in lanes for each in keys.queues(lane) for name in keys.messages(each)):
             first = 0
             while jobs := await self._seek(keys=[queue], args=[first, first + _CHUNK - 1]):
                 found.update(jobs)

@@ -16,7 +16,7 @@ from redis.exceptions import ResponseError
 from config.file import General
 from config.stages import Chain, Stage, identity
 from staffel_wire import keys
-from staffel_wire import record as shown
+from staffel_wire.position import looked
 from staffel_wire.scripts import source
 from staffel_wire.stages import Action, switching
 from worker.failover.answer import Status, View
@@ -113,8 +113,8 @@ class RedisState:
                     now / 1000, steps, json.loads(request) if request else None, frozenset(json.loads(dropped or "[]")),
                     bool(probe),
                 )  # fmt: skip
-            case ["elsewhere", lane, name, seen, now]:
-                return Elsewhere(lane, name, _view(visit.job, seen, now))
+            case ["elsewhere", lane, name, seen, now, standing]:
+                return Elsewhere(lane, name, _view(visit.job, seen, now, standing))
             case ["over", seen, now, told]:
                 return Over(_view(visit.job, seen, now), told=bool(told))
             case ["follows", leader]:
@@ -256,6 +256,6 @@ def _given(now_ms: int | None) -> int | str:
     return "" if now_ms is None else now_ms
 
 
-def _view(job: str, seen: Any, now: int) -> View:  # noqa: ANN401 - what a script returns
-    record, ledger = (shown.pairs(part) for part in seen)
-    return View(job, Status(record["status"]), shown.as_object(job, record, ledger, now))
+def _view(job: str, seen: Any, now: int, standing: Sequence[Any] = ()) -> View:  # noqa: ANN401 - what a script returns
+    found = looked(job, (seen, now, standing))
+    return View(job, Status(found["status"]), found)

@@ -12,6 +12,7 @@ from config.file import General
 from config.limits import Breaker
 from config.stages import CLOUD, Chain, Stage, identity
 from staffel_wire import keys
+from staffel_wire.pace import BUSY_PART_MS, BUSY_PARTS, KEPT_CALLS
 from staffel_wire.stages import DAY_MS, KEPT_MS, PARTS
 from staffel_wire.submit import LOOKS_MS
 from worker.failover.attempt import Reason
@@ -31,8 +32,8 @@ from worker.state.lane_lease import LEASE_S
 Prices = Callable[[Stage], tuple[float, float] | None]
 """USD per 1M tokens, input and output, of a stage; None where they are not known."""
 
-_FIRST = 8
-"""KEYS of Lua count from 1, and seven come before those of the stages."""
+_FIRST = 10
+"""KEYS of Lua count from 1, and nine come before those of the stages."""
 
 SENT_AGAIN_MS = 45_000
 """A parked job that was sent on and that no worker has claimed since is sent again after this, if its lane's queue is
@@ -60,6 +61,9 @@ MOST_SENT = 100
 MOST_UNLIMITED = 10
 """So many where there are no limits, ten times a second: a host that has throttled is not flooded as it opens."""
 
+ENOUGH_CALLS = 5
+"""From fewer calls of a lane nobody judges how long a job would wait for its turn there."""
+
 _USD_NANO = 1_000_000_000
 _PER_TOKEN = 1_000
 """USD per 1M tokens, as billionths of a USD per token."""
@@ -77,7 +81,10 @@ class Rules:
         self.fields: Mapping[str, str] = fields
         self.digest = hashlib.blake2b(_dump(fields).encode(), digest_size=8).hexdigest()
         self.key = keys.rules(self.digest)
-        self.keys = (keys.WORKERS, keys.GATES, self.key, keys.PARKED, keys.OPEN, keys.DEAD, keys.WAITING, *self._places)
+        self.keys = (
+            keys.WORKERS, keys.GATES, self.key, keys.PARKED, keys.OPEN, keys.DEAD, keys.WAITING, keys.PACE, keys.LANES,
+            *self._places,
+        )  # fmt: skip
         """KEYS of every script but those of a job, which come last."""
 
     def _place(self, key: str) -> int:
@@ -136,6 +143,7 @@ class Rules:
             "most_throttled": MOST_THROTTLED,
             "parts": PARTS, "shared": dict.fromkeys(SHARED, True),
             "most_sent": MOST_SENT, "most_unlimited": MOST_UNLIMITED, "lease_ms": _ms(LEASE_S),
+            "pace": {"calls": KEPT_CALLS, "part_ms": BUSY_PART_MS, "parts": BUSY_PARTS, "enough": ENOUGH_CALLS},
         }  # fmt: skip
 
 

@@ -13,7 +13,8 @@ from config.stages import Stage
 from staffel_wire import keys
 from staffel_wire.catalogue import Catalogue, Entry
 from staffel_wire.ends import cancelling, polling
-from staffel_wire.record import as_object, pairs
+from staffel_wire.pace import Now
+from staffel_wire.position import looked, looking
 from staffel_wire.request import Priority, Request
 from staffel_wire.scripts import source
 from staffel_wire.stages import Action
@@ -105,6 +106,14 @@ class Book(ABC):
     def dies(self, owner: str) -> None: ...
 
     @abstractmethod
+    def says(self, lane: str, owner: str, in_hand: int, since: float | None = None) -> None:
+        """The owner of a lane says how many jobs it has in hand, and since when (s) its call is under way."""
+
+    @abstractmethod
+    def forget(self, job: str) -> None:
+        """The time for which a job is kept is over."""
+
+    @abstractmethod
     def view(self, job: str = "j") -> Mapping[str, Any]: ...
 
     @abstractmethod
@@ -159,6 +168,12 @@ class MemoryBook(Book):
 
     def dies(self, owner: str) -> None:
         self.state.workers.discard(owner)
+
+    def says(self, lane: str, owner: str, in_hand: int, since: float | None = None) -> None:
+        self.state.jobs.lanes.said[lane] = Now(owner, None if since is None else round(since * 1000), in_hand)
+
+    def forget(self, job: str) -> None:
+        del self.state.records[job]
 
     def view(self, job: str = "j") -> Mapping[str, Any]:
         return self.state.view(job).shown
@@ -272,13 +287,22 @@ class RedisBook(Book):
         del self._beats[owner]
         self.run(self.redis.zadd(keys.WORKERS, {owner: self.ms - keys.WORKER_DEAD_AFTER_MS}))
 
+    def says(self, lane: str, owner: str, in_hand: int, since: float | None = None) -> None:
+        since_ms = None if since is None else round(since * 1000)
+        said = {"owner": owner, "since": since_ms, "in_hand": in_hand, "at": self.ms}
+        self.run(self.redis.hset(keys.LANES, lane, json.dumps(said)))
+        self.run(self.redis.expire(keys.LANES, 3600))
+
     def _beat_all(self) -> None:
         for owner in self._beats:
             self.run(self.state.beat(owner, [], self.ms))
 
+    def forget(self, job: str) -> None:
+        self.run(self.redis.delete(keys.job(job), keys.attempts(job)))
+
     def view(self, job: str = "j") -> Mapping[str, Any]:
-        (record, ledger), now = self.script("look", [keys.job(job), keys.attempts(job)], [self.ms])
-        return as_object(job, pairs(record), pairs(ledger), now)
+        names, given = looking(job, self.ms)
+        return looked(job, self.script("look", names, given))
 
     def field(self, name: str, job: str = "j") -> str | None:
         return self.run(self.redis.hget(keys.job(job), name))

@@ -88,7 +88,7 @@ def test_an_answer_ends_the_job_with_all_that_is_known_of_it(book: Book) -> None
         "job": "j", "status": "answered", "text": "Weil’s so ist. 😀", "stage": "a", "finish_reason": "stop",
         "truncated": False, "usage": {"input_tokens": 12, "output_tokens": 47, "reasoning_tokens": 5},
         "cost_usd": 0.000123, "queued_s": 0, "duration_s": 1,
-        "retry_at": None, "parked_for": None, "follows": None, "why": None,
+        "retry_at": None, "parked_for": None, "position": None, "follows": None, "why": None,
         "priority": "interactive",
         "attempts": [
             {"n": 1, "of": 2, "stage": "a", "model": "m-a", "outcome": "answered", "reason": None, "status": 200,

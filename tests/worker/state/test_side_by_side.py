@@ -34,6 +34,7 @@ from worker.failover.answer import Status
 from worker.failover.attempt import Reason
 from worker.failover.state import Admission, Elsewhere, Lesson, Parked, Permit, Settlement, Visit
 from worker.state.memory_limits import Account, Day, account_of
+from worker.state.rules import ENOUGH_CALLS
 
 
 def normal(admission: Admission) -> object:
@@ -58,10 +59,13 @@ class SideBySide(RuleBasedStateMachine):
         self.lives = [1, 1, 1]
         self.submitted = 0
 
-    @initialize()
-    def all_live(self) -> None:
+    @initialize(in_hand=st.sampled_from([0, 15, 150, 9000]))
+    def all_live(self, in_hand: int) -> None:
         for number in range(len(OWNERS)):
             self._each(lambda book, number=number: book.born(self._owner(number)))
+        for _ in range(ENOUGH_CALLS):  # else nothing is known of its pace before much else has happened
+            self._walk(self._visit(self._submit(["lane"], 90.0, (0, None), "default", at_home=False), 2), ["answers"])
+        self.the_owner_of_the_lane_says(in_hand, None)
 
     @rule(
         target=jobs,
@@ -136,6 +140,13 @@ class SideBySide(RuleBasedStateMachine):
         """As a worker that ends does with what it has under way."""
         self._each(lambda book: book.hand_back(self._owner(number), job))
         self._same_view(job)
+
+    @rule(in_hand=st.sampled_from([0, 2, 15, 150, 9000]), under_way=st.sampled_from([None, 0.25, 3.0]))
+    def the_owner_of_the_lane_says(self, in_hand: int, under_way: float | None) -> None:
+        """What it has in hand comes before whoever waits, and makes its lane full for jobs of others."""
+        owner = self._owner(OWNERS.index("ollama"))
+        for book in self.books:
+            book.says("ollama", owner, in_hand, None if under_way is None else book.now - under_way)
 
     @rule(job=jobs)
     def cancel(self, job: str) -> None:

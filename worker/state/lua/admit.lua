@@ -1,5 +1,5 @@
 -- Claim a job and give its next stage a permit, writing down every stage before it that cannot run, and why.
--- Uses gates, leases, rules, limits, permits.
+-- Uses gates, leases, rules, limits, permits, lanes, pace.
 local owner, lane, worker, fence, delivery, id = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local now = now_ms(ARGV[7])
 
@@ -97,15 +97,15 @@ local chain = ALL.chains[record.chain or '']
 -- The rows of this admit, written at its end: one call for all of them, one for the record.
 local rows, reached, before, here = {}, tonumber(record.next), redis.call('HLEN', attempts), cjson.encode(worker)
 local ROW = '{"n":%d,"of":%d,"stage":%s,"model":%s,"started_at":%.14g,"duration_s":0,"outcome":"%s",%s"worker":%s,' ..
-  '"cost_usd":%s}'
+  '"cost_usd":%s%s}'
 
 -- What a call costs that its worker does not live to settle is not known, but in the house.
-local function row(place, s, reason)
+local function row(place, s, reason, detail)
   local n = before + #rows / 2 + 1
   rows[#rows + 1] = n
   rows[#rows + 1] = string.format(ROW, n, n + #plan - place, cjson.encode(plan[place]), s and s.model or '""',
     now / 1000, reason and 'skipped' or 'started', reason and '"reason":"' .. reason .. '",' or '', here,
-    (reason or s.home) and '0' or 'null')
+    (reason or s.home) and '0' or 'null', detail and ',"detail":"' .. detail .. '"' or '')
   return n
 end
 
@@ -148,12 +148,21 @@ local function blocked(s, place)
   return nil, nil, due
 end
 
+-- Whether a job would wait for its turn on another lane for longer than it has: how long that is, in words.
+local function too_long(s, place)
+  if s.lane == lane or s.lane == 'cloud' then return nil end
+  local wait, has = wait_on(s.lane, record.priority, now), left - kept[place]
+  if not wait or wait <= has then return nil end
+  return string.format('about %.0f s until its turn, %.0f s left', wait / 1000, has / 1000)
+end
+
 local function handed_on(s, due)
   write_rows()
   if due then lease(KEYS[s.probe], kept_for(id), now, now + ALL.on_its_way_ms) end
   redis.call('HSET', job, 'status', 'queued', 'owner', '', 'lane', s.lane, 'enqueued_at', now)
   take_ticket(tickets, job, id, queue_of(s.lane, record.priority), now * 1000, false)
-  return {'elsewhere', s.lane, s.name, view(job, attempts), now}
+  return {'elsewhere', s.lane, s.name, view(job, attempts), now,
+    standing(job, tickets, paces, lanes, workers, now, ALL.dead_after)}
 end
 
 -- Where the job goes on whose call nobody saw the end of, if this stage is not to be asked again.
@@ -187,6 +196,7 @@ local function taken(s, place, n, due)
     if chain then spend(KEYS[chain.key], nano, now) end
   end
   redis.call('HSET', job, 'permit', cjson.encode(taking))
+  if s.lane ~= 'cloud' then note_in_hand(s.lane, 1, now) end
   return tonumber(found.believed_until or 0) > now and found.dropped or ''
 end
 
@@ -212,6 +222,20 @@ local function granted(s, place, due)
     due and 1 or 0}
 end
 
+-- A stage that could run, but for the jobs that wait for it: where no other can, it is taken all the same.
+local full = nil
+local function crowded(s, place, due)
+  full = full or {s = s, place = place, due = due, reached = reached, rows = #rows, again = #again}
+end
+
+-- As if nobody had looked beyond the full lane: what was passed over after it has no row.
+local function back_to_full()
+  for i = #rows, full.rows + 1, -1 do rows[i] = nil end
+  for i = #again, full.again + 1, -1 do again[i] = nil end
+  reached = full.reached
+  return granted(full.s, full.place, full.due)
+end
+
 -- The stages that may run later: where, from when, and whether it is worth waiting for.
 local waiting = {}
 local function passed_over(place, name, reason, from, parkable)
@@ -224,8 +248,13 @@ for place = reached + 1, #plan do
   local s = stage_of(name)
   local reason, from, also = unfit(s, place), nil, nil
   if not reason then reason, from, also = blocked(s, place) end
-  if not reason then return granted(s, place, also) end
-  row(place, s, reason)
+  local detail = not reason and too_long(s, place) or nil
+  if not reason and not detail then return granted(s, place, also) end
+  if detail then
+    crowded(s, place, also)
+    reason, from, also = 'lane_full', now, false
+  end
+  row(place, s, reason, detail)
   reached = place
   if from then
     passed_over(place, name, reason, from, also)
@@ -242,10 +271,12 @@ for i = 1, already do
     local reason, from, also = blocked(s, place)
     if reason then passed_over(place, name, reason, from, also)
     elseif s.lane == lane then return granted(s, place, also)
+    elseif too_long(s, place) then crowded(s, place, also)
     else handed = handed or {s, place, also} end
   end
 end
 if handed then return granted(unpack(handed)) end
+if full then return back_to_full() end
 write_rows()
 
 table.sort(waiting, function(one, other) return one.place < other.place end)

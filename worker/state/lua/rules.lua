@@ -1,7 +1,9 @@
 -- What a worker's configuration says of its stages, and where their keys are.
--- KEYS: the living workers, the gates, the rules, the parked jobs, the open ones, the dead letters, the tickets, then the
--- stages' keys at the places that the rules name; the job's record and ledger last, where there is one.
+-- KEYS: the living workers, the gates, the rules, the parked jobs, the open ones, the dead letters, the tickets, the
+-- lanes' pace, what their owners say, then the stages' keys at the places that the rules name; the job's record and
+-- ledger last, where there is one.
 local workers, gates, rules, parked, open, tickets = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[7]
+local paces, lanes = KEYS[8], KEYS[9]
 local job, attempts = KEYS[#KEYS - 1], KEYS[#KEYS]
 local text = redis.call('HGET', rules, '*')
 if not text then return {'rules'} end

@@ -1,6 +1,6 @@
 -- Record what came of an attempt and what it taught, and give back what it held; with an end, the job ends here, and
 -- so it does where nothing of its plan is left. An owner whose fence is old changes nothing.
--- Uses gates, leases, rules, limits, permits, breaker, likings.
+-- Uses gates, leases, rules, limits, permits, breaker, likings, lanes, pace.
 local fence, n, row, place, status, answer = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6]
 local last, reason, lesson, now = ARGV[7], ARGV[8], cjson.decode(ARGV[9]), now_ms(ARGV[10])
 
@@ -40,6 +40,10 @@ if s then
   if s.host then shorten_lane(s, caller, now) end
   local requests, tokens, nano = unused(s)
   refund(permit, requests, tokens, nano, now)
+  if s.lane ~= 'cloud' then
+    if lesson.reached then note_pace(s.lane, cjson.decode(row), now) end
+    note_in_hand(s.lane, -1, now)
+  end
   local known = renewed(s)
   alarm, suspect = likings(s, known, lesson, reason, now)
   if tonumber(known.generation or 0) == permit.generation and (still or not permit.probe) then
