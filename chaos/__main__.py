@@ -60,7 +60,7 @@ def _given(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def _plan(given: argparse.Namespace) -> Plan:
     seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
-    names = [f"w{number}" for number in range(1, given.workers + 1)] + [OLLAMA] * (not given.no_lane)
+    names = [f"w{number}" for number in range(1, given.workers + 1)] + list(OLLAMA) * (not given.no_lane)
     hosts = [host for host in HOSTS if host != "local" or not given.no_lane]
     chains = [name for name, plan in CHAINS.items() if "local" not in plan or not given.no_lane]
     shape = Shape(names, hosts, chains, given.jobs, given.seconds, given.every, given.restarts)

@@ -12,6 +12,7 @@ from chaos.explain import Faults, told
 from chaos.matching import SLACK_S, Matched, Owned, match
 from chaos.promises import Broken, Explained, Promise
 from chaos.schedule import FOREIGN
+from chaos.yard import LANE
 from staffel_wire.record import ENDED
 
 _SOUR = "sour"
@@ -55,6 +56,7 @@ def audit(evidence: Evidence, since: float = 0.0) -> Findings:
     vanished = [job.id for job in evidence.jobs if is_vanished(job)]
     house = [Broken(Promise.LEFT_OVER, "", line) for line in evidence.leftovers]
     house += [Broken(Promise.WORKER, "", line) for line in evidence.stuck]
+    house += [Broken(Promise.LANE, "", line) for line in _met(evidence, since)]
     starts = [(gone, Faults(evidence.done).of_start(gone)) for gone in evidence.exits]
     house += [
         Broken(
@@ -77,6 +79,18 @@ def audit(evidence: Evidence, since: float = 0.0) -> Findings:
 def is_vanished(job: Job) -> bool:
     """Whether a foreign job's message is gone before any worker made it a job."""
     return job.caller == FOREIGN and job.status == "unknown" and not job.rows and not job.waits
+
+
+def _met(evidence: Evidence, since: float) -> Iterator[str]:
+    """The calls of the lane that came while another one was still at its host; those of no job count as well."""
+    calls = sorted((call for _, call in evidence.calls if call.stage == LANE), key=lambda call: call.started)
+    last: Call | None = None
+    for call in calls:
+        if last is not None and (last.ended is None or call.started < last.ended):
+            lasted = "" if last.ended is None else f", which lasted until {last.ended - since:.2f} s"
+            yield f"a call at {call.started - since:.2f} s beside one of {last.started - since:.2f} s{lasted}"
+        if last is None or last.ended is None or (call.ended or call.started) > last.ended:
+            last = call
 
 
 def _by_mark(evidence: Evidence, marks: Mapping[str, object]) -> Mapping[str, Sequence[Call]]:

@@ -127,5 +127,5 @@ class Crew:
 
 
 def _worker(yard: Yard, name: str) -> Worker:
-    lane = ("-Q", "ollama") if name == OLLAMA else ("-Q", "cloud", "-c", str(SLOTS))
+    lane = ("-Q", "ollama") if name in OLLAMA else ("-Q", "cloud", "-c", str(SLOTS))
     return yard.house.worker(*lane, "-n", f"{name}@chaos", STAFFEL_REDIS_URL=yard.url(name))

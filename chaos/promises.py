@@ -20,6 +20,7 @@ class Promise(StrEnum):
     UNEXPLAINED = "unknown by a fault alone"
     FAILED = "failed by a fault alone"
     ONE_AT_ONCE = "one call at once"
+    LANE = "the lane one at a time"
     LEFT_OVER = "nothing left over"
     WORKER = "workers live"
 

@@ -47,8 +47,11 @@ CHAINS: Mapping[str, Sequence[str]] = {
 HOSTS = ("first", "second", "local")
 """Those that die and come back."""
 
-OLLAMA = "lane"
-"""What the ollama lane's worker is called here."""
+LANE = "local"
+"""The stage whose host is never asked twice at once."""
+
+OLLAMA = ("lane", "lane2")
+"""What the ollama lane's workers are called here: one serves, and one stands by."""
 
 
 class Hosts(Host):

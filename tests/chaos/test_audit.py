@@ -258,3 +258,17 @@ def test_a_worker_need_not_start_while_valkey_is_away() -> None:
     found = held(exits=[gone], done=[Done(Kind.VALKEY, "valkey", 4.0, 5.5)])
     assert (found.broken, found.starts) == ([], ["w1 at 5.0 s: valkey Valkey killed at 4.0 s for 1.5 s"])
     assert promises(held(exits=[gone], done=[Done(Kind.CUT, "w2", 4.0, 5.5)])) == [Promise.WORKER]
+
+
+# --- the lane
+
+
+def test_calls_of_the_lane_one_after_the_other() -> None:
+    assert not held(calls=[call("local", 1.0), call("local", 1.5), call("first", 1.2)]).broken
+
+
+@pytest.mark.parametrize("second", [call("local", 1.4), ("no job's", Call("local", 1.4, 1.5, "served"))])
+def test_two_calls_of_the_lane_at_once(second: tuple[str, Call]) -> None:
+    found = held(calls=[call("local", 1.0), second, call("local", 2.0)])
+    assert promises(found) == [Promise.LANE]
+    assert found.broken[0].line == "a call at 1.40 s beside one of 1.00 s, which lasted until 1.50 s"
