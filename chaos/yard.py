@@ -60,8 +60,10 @@ class Hosts(Host):
         self.behind: dict[str, Door] = {}
         """The door by the base URL that leads through it."""
 
-    def stage(self, dialect: type[Dialect], script: str, models: tuple[str, ...] = MODELS) -> str:
-        url = super().stage(dialect, script, models)
+    def stage(
+        self, dialect: type[Dialect], script: str, models: tuple[str, ...] = MODELS, *, strict: bool = False
+    ) -> str:
+        url = super().stage(dialect, script, models, strict=strict)
         door = self._doors.made(lambda: int(self.url.rpartition(":")[2]))
         through = url.replace(self.url, f"http://127.0.0.1:{door.port}")
         self.behind[through] = door

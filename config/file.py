@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import Field
 
+from config.complete import incomplete
 from config.groups import shared
 from config.notes import notes
 from config.overrides import blamed, merged
@@ -23,7 +24,6 @@ from config.stages import (
     Stage,
     StageTable,
     address_of,
-    incomplete,
     is_name,
     lane_of,
     stage,

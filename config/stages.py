@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Literal
@@ -26,14 +26,15 @@ _LANE = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 LANES = "a lane has small letters, digits, _, - and dots, and starts with a letter"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VERSION = re.compile(r"[A-Za-z0-9._-]{1,40}")
-_VERSIONS = {
-    "anthropic": (re.compile(r"\d{4}-\d\d-\d\d"), "2023-06-01"),
-    "gemini": (re.compile(r"v\d[a-z0-9]*"), "v1beta"),
-    "openai": (re.compile(r"\d{4}-\d\d-\d\d(-preview)?|v1|preview|latest"), "2024-10-21"),
-}
 _DURATION = re.compile(r"-?(\d+(\.\d+)?(ms|s|m|h))+")
 MAX_REPLY_BYTES = 8_000_000
 """Bytes of one reply that are read where a stage names no other bound."""
+
+COLD_LOAD_S = 60.0
+"""A model of some gigabytes is read from a disk in so long."""
+
+COOL_OFF_S = 1.0
+"""A host that was left in mid-call may still work at it: it notices when it comes to the next token."""
 
 MOST_TOKENS = 10_000_000
 """At the highest price that a stage may name, a call of so many is still a whole number of nano-USD to Redis's Lua."""
@@ -81,8 +82,8 @@ class StageTable(Table):
     connect_timeout: Seconds = 3.0
     first_token_timeout: Seconds | None = None
     idle_timeout: Seconds | None = None
-    cold_load_timeout: Seconds = 60.0
-    cool_off: float = Field(default=1.0, ge=0, le=86_400, allow_inf_nan=False)
+    cold_load_timeout: Seconds | None = None
+    cool_off: float = Field(default=COOL_OFF_S, ge=0, le=86_400, allow_inf_nan=False)
     reserve: float = Field(default=0.0, ge=0, le=86_400, allow_inf_nan=False)
     num_ctx: int = Field(default=4096, ge=256)
     keep_alive: str | int = "30m"
@@ -156,33 +157,6 @@ class StageTable(Table):
         raise ValueError('must be a time such as "30m" or "24h", or a number of seconds (-1: for ever)')
 
 
-def incomplete(table: StageTable) -> Iterator[tuple[str, str]]:
-    """The keys that this provider cannot do without and that are not there or not right, each with what to write."""
-    if table.provider == "scripted":
-        return
-    if not table.model:
-        yield "model", "missing; write the model's name as the provider spells it"
-    if address_of(table.base_url) is None:
-        yield "base_url", 'must be an address such as "https://api.example.com/v1"'
-        return
-    if (wanted := _wrong_version(table)) is not None:
-        yield "api_version", wanted
-    parts = urlsplit(table.base_url)
-    if parts.username is not None or parts.query or parts.fragment:
-        yield "base_url", "must hold no user, key or query; keys go into the variable of api_key_env"
-
-
-def _wrong_version(table: StageTable) -> str | None:
-    """What to write instead of this `api_version`; a host would call every request wrong."""
-    example = _VERSIONS.get(table.provider)
-    if table.api_version is None:
-        return None
-    if example is None:
-        return f"{table.provider} has no versions; leave it out"
-    sound, like = example
-    return None if sound.fullmatch(table.api_version) else f'must be a version such as "{like}"'
-
-
 def address_of(base_url: str) -> tuple[str, int] | None:
     """Host and port, all names of this machine as one; None where it is no address."""
     try:
@@ -222,9 +196,11 @@ class Stage:
     connect_timeout: float = 3.0
     first_token_timeout: float | None = None
     idle_timeout: float | None = None
+    cold_load_timeout: float = COLD_LOAD_S
+    """For the first token of a call whose model has to be loaded first; `timeout` then starts with that token."""
+    cool_off: float = COOL_OFF_S
+    """How long a lane's host is left alone after a call that was broken off."""
     reserve: float = 0.0
-    cold_load_timeout: float = 60.0
-    cool_off: float = 1.0
     num_ctx: int = 4096
     keep_alive: str | int = "30m"
     max_output_tokens: int = 2048
@@ -240,6 +216,11 @@ class Stage:
     usd_per_day: float | None = None
     on_unknown: Literal["retry", "skip"] = "retry"
     """Whether it is asked again where nobody saw what came of its call, since the worker died."""
+
+    @property
+    def longest(self) -> float:
+        """Seconds that one call may take at most, the load of its model with it."""
+        return self.timeout + (self.cold_load_timeout if self.provider == "ollama" else 0.0)
 
 
 def identity(stage: Stage) -> str:
@@ -276,9 +257,9 @@ def stage(name: str, table: StageTable, api_key: str | None) -> Stage:
         connect_timeout=table.connect_timeout,
         first_token_timeout=table.first_token_timeout,
         idle_timeout=table.idle_timeout,
-        reserve=table.reserve,
-        cold_load_timeout=table.cold_load_timeout,
+        cold_load_timeout=cold_load_timeout(table),
         cool_off=table.cool_off,
+        reserve=table.reserve,
         num_ctx=table.num_ctx,
         keep_alive=table.keep_alive,
         max_output_tokens=table.max_output_tokens,
@@ -299,6 +280,11 @@ def stage(name: str, table: StageTable, api_key: str | None) -> Stage:
 def _max_in_flight(table: StageTable) -> int | None:
     """None on a lane that runs one at a time: the lane sees to that, and has the next call admitted early."""
     return table.max_in_flight if lane_of(table) == CLOUD or table.limit_group else None
+
+
+def cold_load_timeout(table: StageTable) -> float:
+    """As written; else a minute, and never less than a call has whose model is there."""
+    return table.cold_load_timeout or max(COLD_LOAD_S, table.first_token_timeout or table.timeout)
 
 
 def lane_of(table: StageTable) -> str:

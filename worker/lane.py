@@ -36,10 +36,11 @@ class Lane:
     ) -> None:  # fmt: skip
         """`is_there` says of a member whether Redis still has its connection; `beat` sends a heartbeat now."""
         self.name = name
-        self._longest = max((stage.timeout for stage in stages), default=0.0)
+        self._timeout = max((stage.timeout for stage in stages), default=0.0)
+        self._longest = max((stage.longest for stage in stages), default=0.0)
         self._cool_off = max((stage.cool_off for stage in stages), default=0.0)
         self._is_there, self._beat = is_there, beat
-        self._lasts = LEASE_S + self._longest
+        self._lasts = LEASE_S + self._timeout
         self._valid_until = self._holds_off_until = 0.0
         self._renewed = asyncio.Event()
         self._bereaved = ""
@@ -80,14 +81,13 @@ class Lane:
             self._renewed.clear()
             await self._renewed.wait()
 
-    async def lengthen(self, seconds: float) -> None:
-        self._lasts = LEASE_S + max(seconds, self._longest)
+    async def lengthen(self) -> None:
+        self._lasts = LEASE_S + self._longest
         with suppress(*AWAY):  # nobody can follow then
             await self._beat()
 
     def shorten(self) -> None:
-        """The long call is over."""
-        self._lasts = LEASE_S + self._longest
+        self._lasts = LEASE_S + self._timeout
 
     def _win(self, fence: int) -> None:
         self.fence, self._bereaved, self._missing = fence, "", None

@@ -9,17 +9,19 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from config.stages import Stage
-from worker.failover.turns import Baton, Warm
+from worker.failover.turns import Baton, Idle
 from worker.lane import Lane
-from worker.probing import Idle
 from worker.state.connection import AWAY
 from worker.state.lane_lease import Claim, Said
+from worker.warmth import Warmth
 
 SHOWN_AFTER_S = 0.1
 """A call that has taken so long is told then, and not with the next heartbeat: whoever waits behind it counts on it."""
 
 
 AGAIN_S = 5.0
+
+Loop = Callable[[Idle], Coroutine[Any, Any, None]]
 
 _log = logging.getLogger("staffel")
 
@@ -42,17 +44,19 @@ class Post:
     """
 
     def __init__(
-        self, lane: str, stages: Sequence[Stage], warm: Warm, *, interrupt: Callable[[], None],
+        self, lane: str, stages: Sequence[Stage], warm: Warmth, *, interrupt: Callable[[], None],
         is_there: Callable[[str], Awaitable[bool]], beat: Callable[[], Awaitable[object]],
     ) -> None:  # fmt: skip
         """`interrupt` hands back all walks under way; `is_there` and `beat` as `Lane` needs them."""
         self.lane = Lane(lane, stages, is_there, beat)
-        self.baton = Baton(self.lane, warm, self._begun)
+        self._warm = warm
+        cool_off = max((stage.cool_off for stage in stages), default=0.0)
+        self.baton = Baton(self.lane, warm, self._begun, cool_off=cool_off)
         self._interrupt, self._beat = interrupt, beat
         self._timer: asyncio.TimerHandle | None = None
         self._telling: asyncio.Task[None] | None = None
         self._server: Server | None = None
-        self._loops: Sequence[Callable[[Idle], Coroutine[Any, Any, None]]] = ()
+        self._loops: Sequence[Loop] = ()
         self._tasks: list[asyncio.Task[None]] = []
         self.lane.won, self.lane.lost = self._won, self._lost
 
@@ -62,9 +66,12 @@ class Post:
         if not self.lane.held.is_set():
             server.stand_by_now()
 
-    def meanwhile(self, *loops: Callable[[Idle], Coroutine[Any, Any, None]]) -> None:
+    def meanwhile(self, *loops: Loop) -> None:
         """What runs while the lane is ours, for ever; each asks the host by what it is given."""
-        self._loops = loops
+        self._loops = [self._keep_warm, *loops]
+
+    async def _keep_warm(self, idle: Idle) -> None:
+        await self._warm.keep(idle, self.lane.held)
 
     def claim(self) -> Claim:
         return self.lane.claim(self.baton.since, self.baton.in_hand)
@@ -86,11 +93,12 @@ class Post:
             await self._beat()
 
     def _won(self) -> None:
+        self._warm.unsure()
         self._tasks = [asyncio.ensure_future(self._again(loop)) for loop in self._loops]
         if self._server is not None:
             self._server.serve()
 
-    async def _again(self, loop: Callable[[Idle], Coroutine[Any, Any, None]]) -> None:
+    async def _again(self, loop: Loop) -> None:
         """It never ends by a mistake of ours: the lane goes on without it meanwhile."""
         while True:
             try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Protocol
 
@@ -18,7 +18,7 @@ from worker.failover.clocks import Reply, read
 from worker.failover.provider import Call, Provider
 from worker.failover.request import Request
 from worker.failover.state import Lesson
-from worker.failover.turns import Warm
+from worker.failover.turns import Idle, Warm
 from worker.failover.verdict import Counts
 from worker.state.connection import AWAY
 from worker.state.probes import Due
@@ -28,10 +28,6 @@ TOKENS = 8
 REQUEST = Request(messages=({"role": "user", "content": "Say OK."},), reasoning="none")
 
 _log = logging.getLogger("staffel")
-
-
-Idle = Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
-"""Does what it is given while no call is under way at the host."""
 
 
 class Probes(Protocol):
@@ -65,8 +61,9 @@ class Probing:
         stage = self._stages[due.stage]
         found: list[Reply] = []
 
-        async def ask() -> None:
+        async def ask() -> Reply:
             found.append(await self._asked(stage))
+            return found[0]
 
         await idle(ask)
         lesson, reason = lesson_of(found[0], stage)

@@ -23,12 +23,13 @@ from worker.failover.attempt import Attempt
 from worker.failover.chain import End, Engine, Stop
 from worker.failover.provider import Provider
 from worker.failover.state import Displaced, Visit
-from worker.failover.turns import AtOnce, Unknown
+from worker.failover.turns import AtOnce
 from worker.housekeeping import Housekeeping
 from worker.post import Post
 from worker.prices import cost, per_million
 from worker.probing import Probing
 from worker.providers.all import providers
+from worker.providers.ollama_host import Hosts
 from worker.published import catalogue
 from worker.reconciler import Send
 from worker.report import Consumer, Report
@@ -36,6 +37,7 @@ from worker.state.connection import AWAY, connect
 from worker.state.patient import PAUSE_S, Patient, patiently
 from worker.state.redis import RedisState, pulse_name
 from worker.telling import Telling
+from worker.warmth import Warmth
 
 _log = logging.getLogger("staffel")
 T = TypeVar("T")
@@ -101,7 +103,7 @@ class Runtime:
         if self.lane == CLOUD:
             return None
         stages = {name: stage for name, stage in self.settings.stages.items() if stage.lane == self.lane}
-        warm = Unknown()
+        warm = Warmth(list(stages.values()), Hosts())
         post = Post(
             self.lane, list(stages.values()), warm, interrupt=self._walks.interrupt,
             is_there=lambda member: self._state.is_there(member, self.member),

@@ -30,7 +30,7 @@ def test_a_key_that_does_nothing_yet_is_a_key(key: str) -> None:
 
 def test_keys_that_do_nothing_yet_are_told_and_stop_nothing(read: Reading) -> None:
     """Someone who sets a date must not believe that it is looked at."""
-    text = "timeout = 5\nretires_on = 2027-04-14\ncold_load_timeout = 60\nmax_in_flight = 1\nlimit_group = 'g'"
+    text = "timeout = 5\nretires_on = 2027-04-14\nmax_in_flight = 1\nlimit_group = 'g'"
     sentence = "is checked but does nothing yet"
     assert notes(read, text) == {f"stages.a.{key}": sentence for key in NOT_ENFORCED}
 
@@ -59,3 +59,18 @@ def test_a_window_that_is_shorter_than_a_call_is_told(
 def test_a_window_as_long_as_a_call_is_no_matter(read: Reading, text: str) -> None:
     """What is written instead, as the note says, is not told again."""
     assert notes(read, text) == {}
+
+
+@pytest.mark.parametrize("text", ["num_ctx = 8192", "keep_alive = '5m'", "cold_load_timeout = 60"])
+def test_a_key_of_ollamas_alone_is_told_elsewhere(read: Reading, text: str) -> None:
+    """Someone who sets a window for OpenAI must not believe that it is one."""
+    key = text.partition(" ")[0]
+    sentence = "does nothing here: only stages with provider = \"ollama\" have it, this one has 'scripted'"
+    assert notes(read, f"timeout = 5\n{text}") == {f"stages.a.{key}": sentence}
+
+
+def test_a_key_of_lanes_alone_is_told_at_a_cloud(read: Reading) -> None:
+    """Only a host that does one thing at a time is let cool off."""
+    sentence = "does nothing here: only stages of a lane that runs one request at a time have it"
+    assert notes(read, "timeout = 5\ncool_off = 2") == {"stages.a.cool_off": sentence}
+    assert notes(read, "timeout = 5\ncool_off = 2\nlane = 'slow'") == {}

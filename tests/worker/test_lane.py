@@ -14,7 +14,7 @@ from tests.virtual_time import run
 from worker.lane import GONE_S, Lane
 from worker.state.lane_lease import LEASE_S, Claim, Said
 
-STAGES = [Stage("a", "ollama", timeout=20, cool_off=2), Stage("b", "ollama", timeout=5)]
+STAGES = [Stage("a", "ollama", timeout=20, cool_off=2, cold_load_timeout=90), Stage("b", "ollama", timeout=5)]
 MINE = Said(fence=7)
 
 
@@ -151,11 +151,13 @@ def test_who_finds_that_redis_has_lost_its_data_leaves_the_lane_to_whoever_had_i
 def test_a_long_call_lengthens_the_lease_before_it_begins() -> None:
     async def test(found: Known) -> None:
         assert found.claims().lasts_ms == 1000 * (LEASE_S + 20)
-        await found.lane.lengthen(90)
-        assert found.claims().lasts_ms == 1000 * (LEASE_S + 90)
+        await found.lane.lengthen()
+        assert found.claims().lasts_ms == 1000 * (LEASE_S + 20 + 90)
         assert found.beats == 1
+        found.lane.shorten()
+        assert found.claims().lasts_ms == 1000 * (LEASE_S + 20)
         found.away = True
-        await found.lane.lengthen(100)
+        await found.lane.lengthen()
 
     known(test)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
+from config.ollama import is_elsewhere
 from worker.failover import schema
 from worker.failover.attempt import Reason, Usage
 from worker.failover.degenerate import is_degenerate
@@ -80,14 +81,21 @@ def is_blank(text: str) -> bool:
 
 
 def _prompt_was_cut(call: Call, usage: Usage | None) -> bool:
-    """Whether Ollama has silently answered half of the prompt: it then counts exactly what it keeps.
+    """Whether Ollama has silently answered a part of the prompt: half of it, and then it counts exactly what it keeps.
 
     `num_ctx - max((num_ctx - k) / 2, 1)`, with the 4 tokens that it keeps at the start and one more where the model
     begins with a mark (ollama#17427, `contextShiftPromptLimit`). It never does so when it honours `truncate: false`.
+
+    Or it has dropped the prompt's start in mid-answer, to go on where the window was full: then both together are more
+    than the window. Just as many are none too many: the last token of an answer has filled it. A prompt that is longer
+    than the window by itself was read by a host that has a window of its own.
     """
-    if call.stage.provider != "ollama" or usage is None:
+    stage = call.stage
+    if stage.provider != "ollama" or usage is None or is_elsewhere(stage.base_url, stage.model):
         return False
-    window = call.stage.num_ctx
+    window = stage.num_ctx
+    if usage.input_tokens <= window < usage.input_tokens + usage.output_tokens:
+        return True
     return usage.input_tokens in {window - max((window - kept) // 2, 1) for kept in (4, 5)}
 
 

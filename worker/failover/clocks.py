@@ -46,10 +46,12 @@ class Reply:
 async def read(provider: Provider, call: Call, budget: float, sink: Sink | None = None) -> Reply:
     """Ask once and read to the end; never raises for what a host does, only when the caller cancels.
 
-    `budget` (s) is the whole attempt's clock. First token and idle clocks are stopped by content alone, so a host that
-    sends blank lines meets them all the same; they stand still while the sink works. An exception of the provider's is
-    an unreadable reply: one that left this function would leave the job running for ever. The sink's own exceptions do
-    leave it.
+    `budget` (s) is the whole attempt's clock. Of a call that is `cold` it is all the time that there is: the stage's
+    `timeout` starts with the first content, and its `cold_load_timeout` takes the place of `first_token_timeout`.
+
+    First token and idle clocks are stopped by content alone, so a host that sends blank lines meets them all the same;
+    they stand still while the sink works. An exception of the provider's is an unreadable reply: one that left this
+    function would leave the job running for ever. The sink's own exceptions do leave it.
     """
     now = asyncio.get_running_loop().time
     started, text = now(), _Text(call.stage.max_reply_bytes)
@@ -138,7 +140,8 @@ class _Clocks:
 
     def __init__(self, call: Call, started: float, budget: float) -> None:
         self._ends = started + budget
-        self._first = call.stage.first_token_timeout
+        self._first = call.stage.cold_load_timeout if call.cold else call.stage.first_token_timeout
+        self._once_loaded = call.stage.timeout if call.cold else None
         self._idle = call.stage.idle_timeout
         self._waits: float | None = None
         self._kind = Kind.FIRST_TOKEN
@@ -157,6 +160,8 @@ class _Clocks:
 
     def heard(self) -> None:
         self._since, self._waits, self._kind = self._now(), self._idle, Kind.IDLE
+        if self._once_loaded is not None:
+            self._ends, self._once_loaded = min(self._ends, self._since + self._once_loaded), None
 
     async def next(self, stream: _Stream) -> Chunk | None:
         """The next chunk in time; None after the last one. An end is taken at any time: it is the answer."""

@@ -13,6 +13,16 @@ def kept_for_later(plan: Sequence[str], stages: Mapping[str, Stage], place: int,
     return sum(stage.reserve for stage in later if stage.local or not at_home)
 
 
+def clock_of(stage: Stage, *, cold: bool, first_token_s: float | None) -> float:
+    """Seconds after which the stage's own clock ends an attempt, where neither deadline nor reserve does so before.
+
+    A model that has to be loaded may take its time for it, and the stage's timeout starts only then.
+    """
+    if not cold:
+        return stage.timeout
+    return stage.cold_load_timeout if first_token_s is None else first_token_s + stage.timeout
+
+
 def allowed(stage: Stage, left: float, kept: float) -> float:
     """Seconds for one attempt: the stage's own timeout, shortened so that the reserves and the deadline hold."""
     return min(stage.timeout, left - kept)

@@ -12,7 +12,7 @@ from worker.failover import accept, judge, schema
 from worker.failover.answer import Answer, Status
 from worker.failover.attempt import Attempt, Outcome, Reason, Usage
 from worker.failover.clocks import Reply
-from worker.failover.deadline import allowed
+from worker.failover.deadline import clock_of
 from worker.failover.detail import detail
 from worker.failover.provider import Call, Fault, Kind, Provider
 from worker.failover.request import Request
@@ -103,10 +103,14 @@ def _was_ours(case: Judged) -> bool:
 
     A host that has said nothing for half of its time, or is asked whether it is there again, has said enough.
     """
-    permit, timeout = case.permit, case.call.stage.timeout
-    given = allowed(case.call.stage, permit.left_s, permit.kept_s)
-    silent = case.reply.first_token_s is None and given >= timeout / 2
-    return given < timeout and not silent and not permit.probe
+    permit, clock = case.permit, _clock(case)
+    given = permit.left_s - permit.kept_s
+    silent = case.reply.first_token_s is None and given >= clock / 2
+    return given < clock and not silent and not permit.probe
+
+
+def _clock(case: Judged) -> float:
+    return clock_of(case.call.stage, cold=case.call.cold, first_token_s=case.reply.first_token_s)
 
 
 def _rejected_whole(verdict: Verdict, call: Call) -> Verdict:
@@ -127,8 +131,8 @@ def _answered(case: Judged) -> Settlement:
     cut = accept.is_cut_short(reply.end)
     text = reply.text if case.call.request.response_schema is None else schema.bare(reply.text)
     answer = Answer(text, case.call.stage.name, "length" if cut else "stop", cut, reply.usage)
-    slow = case.call.stage.breaker.slow_call
-    lesson = replace(_taken(case), worked=True, failed=slow is not None and reply.duration_s > slow)
+    slow, loading = case.call.stage.breaker.slow_call, reply.first_token_s or 0.0 if case.call.cold else 0.0
+    lesson = replace(_taken(case), worked=True, failed=slow is not None and reply.duration_s - loading > slow)
     return Settlement(Status.ANSWERED, answer, lesson=lesson)
 
 
@@ -176,7 +180,7 @@ _MOST_TOKENS, _MOST_USD = 10**9, 10.0**6
 def _goes_on(case: Judged, lesson: Lesson) -> Settlement:
     """What a caller has seen cannot be taken back, and no other stage would go on from there: that ends the job."""
     fault = case.reply.fault
-    late = fault is not None and fault.kind is Kind.SPENT and case.call.stage.timeout > case.permit.left_s
+    late = fault is not None and fault.kind is Kind.SPENT and _clock(case) > case.permit.left_s
     last = Status.EXPIRED if late else Status.EXHAUSTED
     return Settlement(last if case.record.committed else None, last=last, lesson=lesson)
 

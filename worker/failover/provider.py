@@ -99,6 +99,7 @@ class Call:
     """One request for one stage; `max_output_tokens` is always set.
 
     `dropped` are fields, by the names that `Provider.optional` gives them, that the stage is known not to take.
+    `cold`: the stage's model is not known to be in its host's memory, so it may have to be loaded first.
     `sending` is to be called when there is a connection: the clock of the first token starts then. A provider that
     makes no connection calls it before anything else.
     """
@@ -108,7 +109,6 @@ class Call:
     max_output_tokens: int
     dropped: frozenset[str] = frozenset()
     cold: bool = False
-    """The stage's model is not known to be loaded."""
     sending: Callable[[], None] = field(default=_nobody_listens, compare=False)
 
 

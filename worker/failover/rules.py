@@ -166,6 +166,7 @@ RULES: tuple[Rule, ...] = (
     _rule(Reason.QUOTA, FaultClass.PERMANENT, 429, codes=r"\w*PerDay\S*|quotaValue=0", text=r"\blimit: 0(?![.\d])"),
     _rule(Reason.QUOTA, FaultClass.PERMANENT, 429, codes="RESOURCE_EXHAUSTED", beyond_s=LONG_S),
     _rule(Reason.THROTTLED, FaultClass.THROTTLED, codes=sentences.THROTTLED_CODES, text=sentences.THROTTLED),
+    _rule(Reason.THROTTLED, FaultClass.THROTTLED, 503, protocol="ollama", text=sentences.OLLAMA_BUSY, formed=True),
     _rule(Reason.FILTERED, FaultClass.NO_FIT, 451),
     # Capacity: no limit of ours, but a host that says when it wants to be asked again is taken at its word.
     _rule(Reason.OVERLOADED, FaultClass.THROTTLED, codes=sentences.OVERLOADED_CODES, beyond_s=_ANY_WAIT),

@@ -116,6 +116,9 @@ REJECTED = (
 THROTTLED_CODES = r"\w*rate_?limit\w*|slow_down|too_?many_?requests|throttl\S*|429"
 THROTTLED = rf"{START}(?:server busy, please try again\.\s+maximum pending|{LIBRARY}RateLimitError\b)"
 
+OLLAMA_BUSY = rf"{START}(?:{HOSTS_OWN}\b(?:busy|pending requests|queue (?:is )?full)\b|Loading model\b)"
+"""Beside Ollama's own sentence: what stands in front of it says so in its own words, and llama.cpp while it loads."""
+
 OVERLOADED_CODES = r"\w*overloaded\w*|\w*unavailable\w*|503|529"
 
 BROKEN = (

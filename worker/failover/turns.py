@@ -14,6 +14,12 @@ from worker.failover.provider import Kind
 Ask = Callable[[float, bool], Coroutine[Any, Any, Reply]]
 """Makes the call; hears how long (s) the job has waited for its turn, and whether its model may have to be loaded."""
 
+Work = Callable[[], Awaitable[Reply | None]]
+"""Something to be done at a host beside the calls of jobs; its reply, where it has one."""
+
+Idle = Callable[[Work], Awaitable[None]]
+"""Does a piece of work while no job's call is under way."""
+
 NOT_ASKED = Reply(asked=False)
 """Its time was over before its turn came."""
 
@@ -51,8 +57,12 @@ class Lease(Protocol):
         """Returns while it is certain, and waits where it is not."""
         ...
 
-    async def lengthen(self, seconds: float) -> None:
-        """Have it outlast a call that may take so long."""
+    async def lengthen(self) -> None:
+        """Have it outlast a load and a call."""
+        ...
+
+    def shorten(self) -> None:
+        """A call is enough again."""
         ...
 
 
@@ -63,9 +73,19 @@ class Warm(Protocol):
 
     def answered(self, stage: Stage) -> None: ...
 
+    def unsure(self) -> None: ...
+
 
 _HOST_ENDED = frozenset({Kind.CONNECT, Kind.OURS, Kind.STATUS, Kind.CUT, Kind.IN_STREAM})
 """Faults after which nothing of the call is left at the host; all others are our leaving it in the middle."""
+
+
+def _was_left(reply: Reply) -> bool:
+    return reply.fault is not None and reply.fault.kind not in _HOST_ENDED
+
+
+_RESTARTED = frozenset({Kind.CONNECT, Kind.CUT})
+"""Faults after which the host may have been started anew, without any model."""
 
 
 class Baton:
@@ -78,13 +98,16 @@ class Baton:
     (ollama#11889).
     """
 
-    def __init__(self, lease: Lease, warm: Warm, begun: Callable[[], None] = lambda: None) -> None:
-        """`begun` hears that a call begins."""
-        self._lease, self._warm, self._begun = lease, warm, begun
+    def __init__(
+        self, lease: Lease, warm: Warm, begun: Callable[[], None] = lambda: None, *, cool_off: float = 0.0
+    ) -> None:
+        """`begun` hears that a call begins; `cool_off` (s) is for what is no call of a stage."""
+        self._lease, self._warm, self._begun, self._cool_off = lease, warm, begun, cool_off
         self._lock = asyncio.Lock()
         self._rests_until = 0.0
         self._waiting: set[asyncio.Task[Any]] = set()
         self._unasked: set[str] = set()
+        self._busy = False
         self._failures = 0
         self._unsettled: dict[str, asyncio.Event] = {}
         self.since: float | None = None
@@ -92,8 +115,8 @@ class Baton:
 
     @property
     def in_hand(self) -> int:
-        """The jobs here that are admitted: the one whose call runs, and those that wait for it."""
-        return len(self._waiting) + (self.since is not None)
+        """What may be at the host at any moment: the call that runs, those that wait, and what is done beside them."""
+        return len(self._waiting) + (self.since is not None) + self._busy
 
     @property
     def rests_s(self) -> float:
@@ -134,14 +157,17 @@ class Baton:
             self.since = self._now()
             self._begun()
             reply = await ask(self.since - began, cold)
-            broken_off = reply.fault is not None and reply.fault.kind not in _HOST_ENDED
+            broken_off = _was_left(reply)
             if reply.end is not None:
                 self._warm.answered(stage)
+            elif reply.fault is not None and reply.fault.kind in _RESTARTED:
+                self._warm.unsure()
             if reply.fault is not None or reply.end is None:
                 self._failures += 1
                 self._unsettled[job] = asyncio.Event()
         finally:
             self.since = None
+            self._lease.shorten()
             self._passed_on(stage if broken_off else None)
         await asyncio.sleep(0)  # the next call goes out before this one is judged
         return reply
@@ -150,12 +176,23 @@ class Baton:
         if job in self._unsettled:
             self._unsettled.pop(job).set()
 
-    async def idle(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def idle(self, work: Work) -> None:
         """Do something else at the host, when no call is under way."""
         async with self._lock:
             await self._rested()
-            await self._lease.confirmed()
-            await work()
+            self._busy = True
+            try:
+                await self._lease.lengthen()
+                await self._lease.confirmed()
+                reply = await work()
+                if reply is not None and _was_left(reply):
+                    self.rest(self._cool_off)
+            except asyncio.CancelledError:
+                self.rest(self._cool_off)
+                raise
+            finally:
+                self._busy = False
+                self._lease.shorten()
 
     async def _taken(self, stage: Stage) -> bool:
         """Wait for one's turn; whether the stage's model may have to be loaded."""
@@ -170,7 +207,7 @@ class Baton:
                 await self._lease.confirmed()
                 cold = await self._warm.is_cold(stage)
                 if cold:
-                    await self._lease.lengthen(stage.cold_load_timeout + stage.timeout)
+                    await self._lease.lengthen()
                 await self._lease.confirmed()
             except BaseException:
                 self._lock.release()
@@ -203,13 +240,3 @@ class Baton:
     @staticmethod
     def _now() -> float:
         return asyncio.get_running_loop().time()
-
-
-class Unknown:
-    """Nothing is known of the models, and none is waited for longer than others."""
-
-    async def is_cold(self, stage: Stage) -> bool:  # noqa: ARG002
-        return False
-
-    def answered(self, stage: Stage) -> None:
-        pass

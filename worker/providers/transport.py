@@ -13,6 +13,7 @@ import asyncio
 import codecs
 import errno
 import io
+import ipaddress
 import urllib.request
 from collections.abc import AsyncIterator
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -148,12 +149,28 @@ def _mapped(error: Exception) -> Exception:
 
 
 def _proxy(stage: Stage) -> httpx.Proxy | None:
-    """The environment's proxy for a stage outside the house; a custom transport switches httpx's own look-up off."""
+    """The environment's proxy for a stage outside the house; a custom transport switches httpx's own look-up off.
+
+    An Ollama host at an address of this network is in the house, whatever its stage says.
+    """
     parts = urlsplit(stage.base_url)
-    if stage.local or urllib.request.proxy_bypass(parts.hostname or ""):
+    at_home = stage.provider == "ollama" and is_of_this_network(parts.hostname or "")
+    if stage.local or at_home or urllib.request.proxy_bypass(parts.hostname or ""):
         return None
     url = urllib.request.getproxies().get(parts.scheme)
     return httpx.Proxy(url) if url else None
+
+
+_HERE_ONLY = (".localhost", ".local", ".lan", ".internal", ".home.arpa")
+"""Ends of names that no public name server knows: RFC 6761, 6762 and 8375, ICANN's `.internal`, and a habit."""
+
+
+def is_of_this_network(name: str) -> bool:
+    """Whether a host's name or address means nothing outside: loopback, private, link-local, or a bare name."""
+    try:
+        return not ipaddress.ip_address(name).is_global
+    except ValueError:
+        return "." not in name or name.lower().endswith(_HERE_ONLY)
 
 
 def client_arguments(stage: Stage) -> dict[str, object]:

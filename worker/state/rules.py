@@ -95,7 +95,7 @@ class Rules:
         most, rpm, tpm = limits.max_in_flight, limits.requests_per_minute, limits.tokens_per_minute
         price = prices(stage) or (0.0, 0.0)
         found: dict[str, Any] = {
-            "timeout_ms": round(stage.timeout * 1000),
+            "timeout_ms": _ms(stage.timeout),
             "max_out": stage.max_output_tokens, "nano_in": price[0] * _PER_TOKEN, "nano_out": price[1] * _PER_TOKEN,
             "breaker": _breaker(stage.breaker), "burst_us": math.floor(limits.burst * 1_000_000),
             "hash": self._place(keys.stage(stage.name)), "probe": self._place(keys.probe(stage.name)),
@@ -107,7 +107,7 @@ class Rules:
         if stage.lane != CLOUD:
             found["host"] = self._place(keys.lane(stage.lane))
             if stage.provider == "ollama":
-                found["probe_ms"] = _ms(stage.timeout + stage.cold_load_timeout + PROBE_AFTER_S)
+                found["probe_ms"] = _ms(stage.longest + PROBE_AFTER_S)
         if stage.on_unknown == "skip":
             found["skips_unknown"] = True
         if stage.usd_per_day is not None:

@@ -19,8 +19,8 @@ SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
 LOOP = "the " * 200
 
 
-def call(provider: str = "openai", schema: dict[str, Any] | None = None, num_ctx: int = 4096) -> Call:
-    stage = Stage("a", provider, model="m", num_ctx=num_ctx)
+def call(provider: str = "openai", schema: dict[str, Any] | None = None, **fields: Any) -> Call:
+    stage = Stage("a", provider, **{"model": "m", **fields})
     return Call(stage, Request(**QUESTION, response_schema=schema), max_output_tokens=100)
 
 
@@ -147,15 +147,35 @@ def test_a_prompt_that_ollama_cut_in_half_is_too_long(num_ctx: int, counted: int
     [
         ("ollama", Usage(2049, 3)),
         ("ollama", Usage(2052, 3)),
-        ("ollama", Usage(4096, 3)),
+        ("ollama", Usage(4090, 6)),
+        ("ollama", Usage(0, 4096)),
+        ("ollama", Usage(4097, 3)),
         ("ollama", Usage(0, 3)),
         ("ollama", None),
         ("openai", Usage(2050, 3)),
     ],
 )
 def test_any_other_count_of_tokens_is_an_answers(provider: str, usage: Usage | None) -> None:
-    """The sign is one exact number, of one provider."""
+    """The sign is one exact number, or more than a window that the prompt alone would fit into, of one provider.
+
+    An answer may fill its window to the last token; and a host that read a longer prompt has a longer window.
+    """
     assert of_reply(call(provider), "Because.", End("stop"), usage) is None
+
+
+@pytest.mark.parametrize("usage", [Usage(4090, 7), Usage(4096, 1), Usage(1, 4096)])
+@pytest.mark.parametrize("finish", ["stop", "length"])
+def test_an_answer_for_which_ollama_moved_its_window_is_too_long(usage: Usage, finish: str) -> None:
+    """It goes on without the start of the prompt, where the system's instructions stand, and says nothing of it."""
+    verdict = of_reply(call("ollama"), "Because.", End(finish), usage)
+    assert verdict is not None
+    assert (verdict.reason, verdict.fault_class) == (Reason.TOO_LONG, FaultClass.NO_FIT)
+
+
+@pytest.mark.parametrize("fields", [{"model": "m:cloud"}, {"model": "m:20b-cloud"}, {"base_url": "https://ollama.com"}])
+def test_the_window_of_ollamas_cloud_is_its_own(fields: dict[str, str]) -> None:
+    """It takes no `num_ctx`: more tokens than that are no sign of anything."""
+    assert of_reply(call("ollama", **fields), "Because.", End("stop"), Usage(4090, 7)) is None
 
 
 @pytest.mark.parametrize(

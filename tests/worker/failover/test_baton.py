@@ -26,13 +26,16 @@ class Lease:
     """Certain while `ours` is set."""
 
     ours: asyncio.Event = field(default_factory=asyncio.Event)
-    lengthened: list[float] = field(default_factory=list)
+    lengthened: list[str] = field(default_factory=list)
 
     async def confirmed(self) -> None:
         await self.ours.wait()
 
-    async def lengthen(self, seconds: float) -> None:
-        self.lengthened.append(seconds)
+    async def lengthen(self) -> None:
+        self.lengthened.append("long")
+
+    def shorten(self) -> None:
+        self.lengthened.append("short")
 
 
 @dataclass
@@ -47,6 +50,9 @@ class Host:
 
     def answered(self, stage: Stage) -> None:
         self.warmed.append(stage.name)
+
+    def unsure(self) -> None:
+        self.warmed.append("unsure")
 
 
 class Asked:
@@ -199,7 +205,7 @@ def test_a_cold_call_is_told_so_and_its_lease_outlasts_the_load() -> None:
 
     asked = run(calls())
     assert asked.heard == [(0, True)]
-    assert asked.lease.lengthened == [50]
+    assert asked.lease.lengthened == ["long", "short"]
 
 
 def test_who_is_dismissed_has_asked_nobody_and_the_one_under_way_goes_on() -> None:

@@ -204,6 +204,13 @@ TABLE: list[tuple[str, int, str, Reason, FaultClass]] = [
     ("anthropic", 429, anthropic("rate_limit_error", "slow", "ramp_limit_exceeded"), Reason.THROTTLED, H),
     ("openai", 503, openai("Slow down", "slow_down", "service_unavailable_error"), Reason.THROTTLED, H),
     ("ollama", 503, ollama("server busy, please try again.  maximum pending requests exceeded"), Reason.THROTTLED, H),
+    *(("ollama", 503, ollama(message), Reason.THROTTLED, H) for message in
+      ("Server is busy", "maximum pending requests exceeded", "queue full", "the request queue is full, try again")),
+    ("ollama", 503, '{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}', Reason.THROTTLED, H),
+    *(("ollama", 503, body, Reason.OVERLOADED, T) for body in
+      ("", PAGE, "queue full", ollama("no healthy upstream"), ollama('cannot serve "queue full"'))),
+    ("openai", 503, openai("server busy, please try again.  maximum pending requests exceeded"), Reason.THROTTLED, H),
+    ("openai", 503, ollama("queue full"), Reason.OVERLOADED, T),
     ("openai", 503, openai("busy", "server_is_overloaded", "service_unavailable_error"), Reason.OVERLOADED, T),
     ("anthropic", 529, anthropic("overloaded_error", "Overloaded"), Reason.OVERLOADED, T),
     ("gemini", 503, gemini(503, "UNAVAILABLE", "The model is overloaded."), Reason.OVERLOADED, T),
@@ -228,6 +235,13 @@ TABLE: list[tuple[str, int, str, Reason, FaultClass]] = [
             "model runner has unexpectedly stopped, this may be due to resource limitations or an internal error",
             "llama runner process has terminated: CUDA error: out of memory",
             "cudaMalloc failed: out of memory",
+            "llama-server process has terminated: exit status 1: unable to allocate CUDA0 buffer",
+            "llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache",
+            "model requires more system memory (5.6 GiB) than is available (3.2 GiB)",
+            "model failed to load, this may be due to resource limitations or an internal error",
+            "llama-server no longer running: -1",
+            "an error was encountered while running the model: unexpected EOF",
+            "no slots available after 10 retries",
             "timed out waiting for llama-server to start - progress 0.00",
             "unexpected EOF",
         )

@@ -203,6 +203,27 @@ def test_the_environments_proxy_is_for_stages_outside_the_house(monkeypatch: pyt
     assert client_arguments(cloud)["trust_env"] is False
 
 
+@pytest.mark.parametrize(
+    ("name", "inside"),
+    [
+        *((name, True) for name in ("127.0.0.1", "10.1.2.3", "192.168.0.9", "172.20.0.2", "100.64.3.4", "169.254.1.1")),
+        *((name, True) for name in ("[::1]", "[fd00::1]", "[fe80::1]", "gpu", "localhost", "gpu.local", "gpu.LAN")),
+        *((name, True) for name in ("host.docker.internal", "gpu.home.arpa", "gpu.localhost")),
+        *((name, False) for name in ("8.8.8.8", "[2606:4700::1]", "ollama.com", "gpu.example.com", "local.example")),
+    ],
+)
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_an_ollama_host_of_this_network_is_asked_without_the_proxy(
+    name: str, inside: bool, scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The proxy is on its way out of the house; Ollama's own cloud is there, and is asked through it."""
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.setenv(f"{scheme}_proxy", "http://proxy.example:3128")
+    assert (_proxy(stage_at(f"{scheme}://{name}:11434", "ollama")) is None) is inside
+    assert _proxy(stage_at(f"{scheme}://{name}:11434", "ollama", local=True)) is None
+    assert _proxy(stage_at(f"{scheme}://{name}:11434/v1", "openai")) is not None
+
+
 @pytest.mark.parametrize(("base_url", "checked"), [("https://api.example.com/v1", True), ("http://gpu.lan", False)])
 def test_certificates_are_read_where_there_are_any(base_url: str, checked: bool) -> None:
     """25 ms that a refused connection in the house must not cost; and never spared where they count."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from config.stages import Stage, Takes
 from tests.hosts import Host
@@ -16,7 +17,7 @@ from worker.failover.attempt import Usage
 from worker.failover.clocks import Reply
 from worker.failover.provider import Call, Kind
 from worker.failover.request import Image, Request
-from worker.providers.ollama import Ollama
+from worker.providers.ollama import Ollama, loading
 
 PLAIN = {
     "model": "m",
@@ -72,30 +73,39 @@ def test_no_reasoning_is_the_least_that_a_model_can_do(model: str, reasoning: st
     assert sent(stage(model=model), reasoning=reasoning) == {**PLAIN, "model": model, "think": think}
 
 
+def room(text: str, tokens: int = 4000, **request: Any) -> int:
+    """Of a window of 1024 tokens."""
+    asked = sent(stage(num_ctx=1024), tokens=tokens, messages=[{"role": "user", "content": text}], **request)
+    assert asked["options"]["num_ctx"] == 1024
+    return int(asked["options"]["num_predict"])
+
+
 def test_an_answer_is_never_longer_than_the_window() -> None:
-    """The host would take it for endless, or drop the prompt's start to go on: what the prompt leaves, at four bytes a
-    token, bounds it. The estimate may be wrong, so a short answer is asked for in any case."""
-
-    def room(text: str, tokens: int = 2000) -> int:
-        asked = sent(stage(num_ctx=512), tokens=tokens, messages=[{"role": "user", "content": text}])
-        assert asked["options"]["num_ctx"] == 512
-        return int(asked["options"]["num_predict"])
-
-    assert room("") == 512
-    assert room("a" * 400) == room("ä" * 200) == 412
-    assert room("a" * 400, tokens=100) == 100
-    assert room("a" * 10_000) == 64
-    assert room("a" * 10_000, tokens=10) == 10
-    told = sent(stage(num_ctx=512, takes=Takes(response_schema=False)), tokens=2000, response_schema=SCHEMA)
-    assert told["options"]["num_predict"] < 500
+    """The host would take it for endless, or drop the prompt's start to go on: what the prompt leaves bounds it, with
+    what the model's template puts around it. The estimate may be too high, so a short answer is asked for in any case.
+    """
+    around = 1024 - room("")
+    assert 0 < around < 100
+    assert room("Why is the sky blue? " * 20) == 1024 - around - 120
+    assert room("\u5929" * 400) == 1024 - around - 800, "a sign of Chinese may be two tokens"
+    assert room("7" * 400) == 1024 - around - 400, "and a digit is one"
+    assert room("Why?", tokens=100) == 100
+    assert room("a " * 1000) == 64
+    assert room("a " * 1000, tokens=10) == 10
+    assert room("a" * 10_000_000) == 64, "nobody counts what can have no room"
+    assert room("Why?", images=[IMAGE]) == 64
+    several = [{"role": "user", "content": "Why?"}] * 50
+    assert sent(stage(num_ctx=1024), tokens=4000, messages=several)["options"]["num_predict"] < room("Why?" * 50)
+    told = sent(stage(num_ctx=1024, takes=Takes(response_schema=False)), tokens=4000, response_schema=SCHEMA)
+    assert told["options"]["num_predict"] < room("Why?") - 50
 
 
 def test_params_reach_the_options_too() -> None:
     """Those of stage and request are merged one by one: the request's replaced all of the stage's."""
-    of = stage(params={"keep_alive": "5m", "options": {"top_k": 1, "top_p": 0.1}})
+    of = stage(params={"logprobs": True, "options": {"top_k": 1, "top_p": 0.1}})
     own = {"s": {"format": "json", "options": {"top_p": 0.2}}}
     options = {"num_ctx": 4096, "num_predict": 100, "top_k": 1, "top_p": 0.2}
-    assert sent(of, params=own) == {**PLAIN, "keep_alive": "5m", "format": "json", "options": options}
+    assert sent(of, params=own) == {**PLAIN, "logprobs": True, "format": "json", "options": options}
     assert of.params["options"] == {"top_k": 1, "top_p": 0.1}
 
 
@@ -104,6 +114,52 @@ def test_no_param_reaches_what_keeps_a_host_in_order() -> None:
     other = {"model": "large", "messages": []}
     own = {"s": {**other, "truncate": True, "stream": False, "options": {"num_ctx": 65_536, "num_predict": -1}}}
     assert sent(stage(), params=own) == PLAIN
+    assert sent(stage(params=own["s"])) == PLAIN
+
+
+LOADED: dict[str, Any] = {"num_batch": 8, "num_gpu": 0, "main_gpu": 1, "use_mmap": False, "num_thread": 2}
+
+
+def test_what_a_model_is_loaded_with_is_the_stages_alone() -> None:
+    """Another value loads it anew, with all callers waiting; and how long it stays counts for all of them too."""
+    own = {
+        "keep_alive": 0,
+        "shift": False,
+        "options": {**LOADED, "draft_num_predict": 1, "use_mlock": True, "top_k": 1},
+    }
+    asked = sent(stage(), params={"s": own})
+    assert asked == {**PLAIN, "options": {**PLAIN["options"], "top_k": 1}}  # type: ignore[dict-item]
+    of = stage(params={"keep_alive": 0, "shift": False, "options": {**LOADED, "top_k": 1}})
+    asked = sent(of, params={"s": {"options": {"num_gpu": 99, "top_k": 2}}})
+    options = {**PLAIN["options"], **LOADED, "top_k": 2}  # type: ignore[dict-item]
+    assert asked == {**PLAIN, "shift": False, "options": options}
+    assert not any("num_" in name or name == "shift" for name in Ollama().optional(call(of)))
+
+
+def test_a_load_asks_for_what_the_calls_will_ask_for() -> None:
+    """And for nothing else: a model that is loaded another way is loaded once more by the first call."""
+    of = stage(num_ctx=8192, keep_alive="1h", params={"shift": False, "options": {**LOADED, "top_k": 1}})
+    fixed = {"model": "m", "messages": [], "stream": False, "keep_alive": "1h", "shift": False}
+    assert loading(of) == {**fixed, "options": {"num_ctx": 8192, **LOADED}}
+    assert loading(stage()) == {
+        "model": "m", "messages": [], "stream": False, "keep_alive": "30m", "options": {"num_ctx": 4096},
+    }  # fmt: skip
+
+
+def test_nothing_of_the_environment_reaches_a_host_in_the_house(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ollama's own client sends the cloud's key to any host, asks another address, and goes through the proxy."""
+    monkeypatch.setenv("OLLAMA_API_KEY", "secret")
+    monkeypatch.setenv("OLLAMA_HOST", "http://127.0.0.1:9")
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    url = host.ollama("ok")
+    assert reply(stage_at(url, "ollama")).text
+    (seen,) = host.calls(url)
+    assert "authorization" not in seen.headers
+    assert "secret" not in str(seen.headers)
+    assert reply(stage_at(url, "ollama", api_key=SecretStr("configured"))).text
+    assert host.calls(url)[1].headers["authorization"] == "Bearer configured"
 
 
 @pytest.mark.parametrize("options", [7, "text", [1]])

@@ -78,7 +78,7 @@ local function whose_lane(key)
   end
   if owner ~= member then return {0, owner, silent, last and 1 or 0} end
   local ends = now + short
-  if has_calls() then ends = math.max(now + long, tonumber(redis.call('ZSCORE', key, holder) or 0)) end
+  if has_calls() or tonumber(ARGV[14]) > 0 then ends = math.max(now + long, tonumber(redis.call('ZSCORE', key, holder) or 0)) end
   lease(key, holder, now, ends)
   local seen = {owner = member, since = ARGV[13] ~= '' and now - tonumber(ARGV[13]) or nil, in_hand = tonumber(ARGV[14]), at = now}
   redis.call('HSET', lanes, ARGV[5], cjson.encode(seen))
