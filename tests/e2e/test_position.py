@@ -40,7 +40,7 @@ def ask(queue: House) -> Iterator[SyncClient]:
 
 
 def test_a_job_that_waits_is_told_its_place(queue: House, ask: SyncClient) -> None:
-    """In `show`, by the client, in the table of lanes, in the handoff's text, and on the stderr of whoever waits."""
+    """In `show`, by the client, in the table of lanes, and on the stderr of whoever waits."""
     first = ask.submit("Why?", chain="hang")
     eventually(lambda: ask.show(first)["status"] == "running", "the lane is busy")
     waiting = [ask.submit("And then?", chain="lane") for _ in range(3)]
@@ -52,12 +52,12 @@ def test_a_job_that_waits_is_told_its_place(queue: House, ask: SyncClient) -> No
     said = r"queued: 3rd of 3 on ollama, about \d+ (s|min)( \d+ s)? \(.+ to .+\); "
     assert re.search(said, queue.staffel("show", waiting[2]).out)
     handed = ask.submit("Why not?")
-    eventually(lambda: ask.show(handed)["status"] == "queued" and ask.show(handed)["attempts"], "it was handed on")
-    assert ask.show(handed)["position"]["place"] == 4
+    found = eventually(lambda: ask.show(handed)["position"], "it was handed on")
+    assert (found["place"], found["of"]) == (4, 4)
     assert re.search(r"^ollama +\d", queue.staffel("stages").out, re.MULTILINE)
     assert waits.stderr is not None
     told = next(line for line in waits.stderr if " waits: " in line)
-    assert re.match(rf"job {waiting[2]} waits: 3rd of 3 on ollama, about", told)
+    assert re.match(rf"job {waiting[2]} waits: 3rd of [34] on ollama, about", told)
     ask.cancel(first)
     assert [ask.wait(job).stage for job in (*waiting, handed)] == ["short"] * 4
     assert ask.show(waiting[2])["position"] is None

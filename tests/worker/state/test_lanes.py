@@ -194,6 +194,15 @@ def test_a_flood_of_a_batch_does_not_keep_interactive_jobs_from_the_lane(book: B
     assert book.view("j2")["attempts"][1]["detail"] == "about 602 s until its turn, 20 s left"
 
 
+def test_the_first_of_a_batch_waits_for_nine_interactive_jobs_at_most(book: Book) -> None:
+    """As the lane's worker takes them: 18 s of the forty that all of them take."""
+    paced(book)
+    wait(book, *(f"w{n}" for n in range(20)))
+    assert passed_on(book, "lane", "b", job="j1", deadline=17, priority="batch").stage == "b"
+    assert book.view("j1")["attempts"][1]["detail"] == "about 18 s until its turn, 17 s left"
+    assert passed_on(book, "lane", "b", job="j2", deadline=18, priority="batch").stage == "lane"
+
+
 def test_nobody_judges_by_few_calls(book: Book) -> None:
     """Five are the first that tell something."""
     paced(book, 100, calls=4)
@@ -216,6 +225,23 @@ def test_the_last_stage_that_could_run_is_taken_however_full_its_lane_is(book: B
     book.born(visit("j", "home", "ollama").owner)
     one = permit(book.admit(visit("j", "home", "ollama")))
     assert (one.stage, one.n, one.place) == ("lane", 2, 1)
+
+
+def test_what_was_passed_over_before_a_full_lane_stays_written_down(book: Book) -> None:
+    """And what comes after it is as if nobody had looked: it is tried after the lane's call."""
+    paced(book)
+    wait(book, *(f"w{n}" for n in range(30)))
+    for stage in ("two", "b"):
+        book.switch(stage, "off", 3)
+    assert isinstance(passed_on(book, "two", "lane", "b", deadline=20), Elsewhere)
+    assert skips(book, "j") == [("two", "switched_off")]
+    book.born(visit("j", "home", "ollama").owner)
+    one = permit(book.admit(visit("j", "home", "ollama")))
+    assert (one.stage, one.n, one.of, one.place) == ("lane", 3, 4, 2)
+    book.tick(4)
+    fails(book, one)
+    assert isinstance(found := book.admit(one.visit), Elsewhere)
+    assert found.stage == "b"
 
 
 def test_a_full_lane_is_tried_again_after_the_rest_of_the_plan(book: Book) -> None:
