@@ -67,7 +67,7 @@ class Lane:
             self._holds_off_until = self._now() + _HOLDS_OFF_S
         self._has_beaten = True
         if self.fence and said.fence != self.fence:
-            self._lose()
+            self._lose("was nobody's for a moment" if said.fence else "is another worker's now")
         if not said.fence:
             await self._look_at(said)
             return
@@ -95,8 +95,8 @@ class Lane:
         self.held.set()
         self.won()
 
-    def _lose(self) -> None:
-        _log.warning("the lane %s is another worker's now: calls under way here are broken off", self.name)
+    def _lose(self, how: str) -> None:
+        _log.warning("the lane %s %s: what is under way here is handed back", self.name, how)
         self.fence, self._valid_until = 0, 0.0
         self.held.clear()
         self.lost()
