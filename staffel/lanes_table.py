@@ -8,9 +8,9 @@ from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
-from rich.table import Table
 
 from staffel.cli import plain
+from staffel.stages_table import made
 from staffel_wire.record import between, span
 
 _WIDE = 130
@@ -26,18 +26,11 @@ def lanes_table(rows: Sequence[Row], width: int = 200) -> RenderableType:
     found = {name: [cell(row) for row in rows] for name, cell in _CELLS.items()}
     shown = {name: cells for name, cells in found.items() if any(cells)}
     if width >= _WIDE or not shown.keys() & _SECOND:
-        return _made(shown)
+        return made(shown, _MAY_WRAP)
     first = {name: cells for name, cells in shown.items() if name not in _SECOND}
-    return Group(_made(first), "", _made({name: shown[name] for name in shown if name in {"lane", *_SECOND}}))
-
-
-def _made(columns: Mapping[str, Sequence[str]]) -> Table:
-    made = Table(box=None, pad_edge=False)
-    for name in columns:
-        made.add_column(name, no_wrap=name not in _MAY_WRAP, overflow="fold")
-    for cells in zip(*columns.values(), strict=True):
-        made.add_row(*cells)
-    return made
+    return Group(
+        made(first, _MAY_WRAP), "", made({name: shown[name] for name in shown if name in {"lane", *_SECOND}}, _MAY_WRAP)
+    )
 
 
 def _waiting(row: Row) -> str:

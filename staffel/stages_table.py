@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
@@ -42,8 +42,8 @@ def table(rows: Sequence[Row], width: int = 200) -> RenderableType:
     )
     limits = _columns(rows, ("in flight", "requests", "tokens", "USD today"), droppable=True)
     if width >= _WIDE or not limits:
-        return _made({**health, **limits}, _shared(rows))
-    return Group(_made(health), "", _made({"stage": health["stage"], **limits}, _shared(rows)))
+        return made({**health, **limits}, _MAY_WRAP, _shared(rows))
+    return Group(made(health, _MAY_WRAP), "", made({"stage": health["stage"], **limits}, _MAY_WRAP, _shared(rows)))
 
 
 def _columns(rows: Sequence[Row], names: Sequence[str], *, droppable: bool) -> dict[str, list[str]]:
@@ -52,13 +52,14 @@ def _columns(rows: Sequence[Row], names: Sequence[str], *, droppable: bool) -> d
     return {name: cells for name, cells in found.items() if any(cells) or not droppable}
 
 
-def _made(columns: Mapping[str, Sequence[str]], caption: str | None = None) -> Table:
-    made = Table(box=None, caption=caption, caption_justify="left", pad_edge=False)
+def made(columns: Mapping[str, Sequence[str]], may_wrap: Collection[str], caption: str | None = None) -> Table:
+    """A table of these columns; what may not wrap is folded where there is no room at all."""
+    table = Table(box=None, caption=caption, caption_justify="left", pad_edge=False)
     for name in columns:
-        made.add_column(name, no_wrap=name not in _MAY_WRAP, overflow="fold")
+        table.add_column(name, no_wrap=name not in may_wrap, overflow="fold")
     for cells in zip(*columns.values(), strict=True):
-        made.add_row(*cells)
-    return made
+        table.add_row(*cells)
+    return table
 
 
 def sentence(row: Row) -> str:

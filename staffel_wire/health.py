@@ -25,6 +25,8 @@ class Pulse:
     busy: int = 0
     taken: int = 0
     idle_s: float | None = None
+    stands_by: bool = False
+    """It takes nothing, since another worker serves the lane, and follows that one."""
 
     @property
     def healthy(self) -> bool:
@@ -50,6 +52,7 @@ def _pulse(member: str, silent_ms: float, said: Mapping[str, str], now: int) -> 
     return Pulse(
         lane, said.get("name", name), _why(silent_ms, said, now), int(said.get("slots", 0)), int(said.get("busy", 0)),
         int(said.get("taken", 0)), (now - taken_at) / 1000 if int(said.get("taken", 0)) else None,
+        said.get("mode") == "stands_by",
     )  # fmt: skip
 
 

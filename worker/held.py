@@ -91,7 +91,7 @@ class Held(redis.QoS):
         _Local.ack(self, delivery_tag)
 
 
-class Turns(round_robin_cycle):
+class QueueOrder(round_robin_cycle):
     """Which queues a worker's next BRPOP asks first: those of interactive jobs, but of ten jobs one is a batch job.
 
     kombu takes turns between queues, and would give every second place to a batch.
@@ -113,7 +113,7 @@ class Turns(round_robin_cycle):
 
 class Holding(redis.Channel):
     QoS = Held
-    queue_order_strategy = f"{__name__}:{Turns.__name__}"
+    queue_order_strategy = f"{__name__}:{QueueOrder.__name__}"
 
 
 def read_the_last(channel: Any, lanes: Iterable[str]) -> None:  # noqa: ANN401 - kombu's channel

@@ -31,12 +31,12 @@ KEEP_S = 0.5
 """How often the housekeeper looks at the open jobs that are due."""
 
 
-class Post(Protocol):
-    """A process's part in the lane that it serves alone."""
+class InLane(Protocol):
+    """A process's part in a lane that one serves at a time."""
 
     def claim(self) -> Claim: ...
 
-    async def heard(self, said: Said, sent: float) -> None: ...
+    async def heard(self, said: Said, claim: Claim) -> None: ...
 
 
 class Housekeeping:
@@ -50,7 +50,7 @@ class Housekeeping:
         publish: Callable[[], Awaitable[object]],
         send: Send,
         *,
-        post: Post | None = None,
+        post: InLane | None = None,
     ) -> None:
         """`running` are the walks of this process; `publish` says what it can do where that was lost; `post` is its
         part in a lane that runs one request at a time.
@@ -114,11 +114,10 @@ class Housekeeping:
         if now - self._published >= PUBLISH_S:
             await self._publish()
             self._published = now
-        sent = asyncio.get_running_loop().time()
         claim = self._post.claim() if self._post else None
         beat = await self._state.beat(self._member, list(self._running), claim=claim)
-        if self._post is not None and beat.lane is not None:
-            await self._post.heard(beat.lane, sent)
+        if self._post is not None and claim is not None and beat.lane is not None:
+            await self._post.heard(beat.lane, claim)
         for job in beat.cancelled:
             if job in self._running:
                 self._running[job].ask()

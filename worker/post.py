@@ -9,7 +9,8 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from config.stages import Stage
-from worker.failover.turns import Baton, Idle
+from worker.failover.baton import Baton
+from worker.failover.turns import Idle
 from worker.lane import Lane
 from worker.state.connection import AWAY
 from worker.state.lane_lease import Claim, Said
@@ -18,8 +19,10 @@ from worker.warmth import Warmth
 SHOWN_AFTER_S = 0.1
 """A call that has taken so long is told then, and not with the next heartbeat: whoever waits behind it counts on it."""
 
-
 AGAIN_S = 5.0
+
+CLOSES_S = 0.5
+"""What a load or a probe that is broken off may take to close its connection."""
 
 Loop = Callable[[Idle], Coroutine[Any, Any, None]]
 
@@ -74,10 +77,10 @@ class Post:
         await self._warm.keep(idle, self.lane.held)
 
     def claim(self) -> Claim:
-        return self.lane.claim(self.baton.since, self.baton.in_hand)
+        return self.lane.claim(self.baton.running_s, self.baton.in_hand, busy=self.baton.busy)
 
-    async def heard(self, said: Said, sent: float) -> None:
-        await self.lane.heard(said, sent)
+    async def heard(self, said: Said, claim: Claim) -> None:
+        await self.lane.heard(said, claim)
 
     def _begun(self) -> None:
         if self._timer is not None:
@@ -85,7 +88,7 @@ class Post:
         self._timer = asyncio.get_running_loop().call_later(SHOWN_AFTER_S, self._tell)
 
     def _tell(self) -> None:
-        if self.baton.since is not None:
+        if self.baton.running_s is not None:
             self._telling = asyncio.ensure_future(self._told())
 
     async def _told(self) -> None:
@@ -94,29 +97,39 @@ class Post:
 
     def _won(self) -> None:
         self._warm.unsure()
-        self._tasks = [asyncio.ensure_future(self._again(loop)) for loop in self._loops]
+        self._tasks = [asyncio.ensure_future(self._again(loop, self.lane.fence)) for loop in self._loops]
         if self._server is not None:
             self._server.serve()
 
-    async def _again(self, loop: Loop) -> None:
+    async def _again(self, loop: Loop, term: int) -> None:
         """It never ends by a mistake of ours: the lane goes on without it meanwhile."""
-        while True:
+        while self.lane.fence == term:
             try:
                 await loop(self.baton.idle)
             except Exception as error:  # noqa: BLE001 - whatever it is
-                _log.error(
-                    "the lane %s: what is done beside its jobs failed (%s)", self.lane.name, type(error).__name__
-                )
+                what = type(error).__name__
+                _log.error("the lane %s: what is done beside its jobs failed (%s)", self.lane.name, what)
             await asyncio.sleep(AGAIN_S)
 
-    def rest(self) -> None:
-        """Do nothing more beside the jobs: the process ends, or has lost its lane."""
-        for task in self._tasks:
-            task.cancel()
-        self._tasks = []
-
     def _lost(self) -> None:
-        self.rest()
+        self._jobs_alone()
         if self._server is not None:
             self._server.stand_by()
         self._interrupt()
+
+    def _jobs_alone(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    def retire(self) -> None:
+        """Begin nothing more, and take the lane no more: this process ends."""
+        self.lane.closed = True
+        self._jobs_alone()
+        self.baton.dismiss()
+
+    async def left(self) -> int:
+        """Milliseconds for which the host is to be left alone, once nothing of ours is there any more. Bounded."""
+        self._jobs_alone()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=CLOSES_S)
+        return round(self.baton.rests_s * 1000)

@@ -19,7 +19,7 @@ from worker.failover.provider import Call, Provider
 from worker.failover.request import Request
 from worker.failover.state import Lesson
 from worker.failover.turns import Idle, Warm
-from worker.failover.verdict import Counts
+from worker.failover.verdict import Counts, FaultClass
 from worker.state.connection import AWAY
 from worker.state.probes import Due
 
@@ -33,11 +33,17 @@ _log = logging.getLogger("staffel")
 class Probes(Protocol):
     """The probes of a lane's stages, in the shared state."""
 
-    async def take(self, owner: str) -> Due | None:
-        """A stage whose breaker is due, held for this owner; None where there is none."""
+    async def is_due(self) -> bool:
+        """Whether there is a stage whose breaker is due, and that nobody probes."""
         ...
 
-    async def settle(self, owner: str, due: Due, lesson: Lesson, reason: Reason | None) -> None: ...
+    async def take(self, owner: str) -> Due | None:
+        """Such a stage, held for this owner; None where there is none."""
+        ...
+
+    async def settle(self, owner: str, due: Due, lesson: Lesson, reason: Reason | None) -> bool:
+        """Whether it was still this owner's to tell."""
+        ...
 
 
 class Probing:
@@ -56,21 +62,20 @@ class Probing:
             await asyncio.sleep(EVERY_S)
 
     async def _round(self, idle: Idle) -> None:
+        """The probe is taken when its turn has come: behind a long call it would be anybody's again before."""
+        if await self._probes.is_due():
+            await idle(self._probes.is_due, self._probed)
+
+    async def _probed(self) -> Reply | None:
         if (due := await self._probes.take(self._owner)) is None or due.stage not in self._stages:
-            return
+            return None
         stage = self._stages[due.stage]
-        found: list[Reply] = []
-
-        async def ask() -> Reply:
-            found.append(await self._asked(stage))
-            return found[0]
-
-        await idle(ask)
-        lesson, reason = lesson_of(found[0], stage)
-        if lesson.worked:
+        reply = await self._asked(stage)
+        lesson, reason = lesson_of(reply, stage)
+        if await self._probes.settle(self._owner, due, lesson, reason) and lesson.worked:
             self._warm.answered(stage)
             _log.info("stage %s works again: it has answered a probe", stage.name)
-        await self._probes.settle(self._owner, due, lesson, reason)
+        return reply
 
     async def _asked(self, stage: Stage) -> Reply:
         cold = await self._warm.is_cold(stage)
@@ -78,15 +83,21 @@ class Probing:
         return await read(self._providers[stage.provider], Call(stage, REQUEST, TOKENS, cold=cold), budget)
 
 
+_NOT_TAKEN = frozenset({FaultClass.CALLER, FaultClass.NO_FIT, FaultClass.REJECTED})
+
+
 def lesson_of(reply: Reply, stage: Stage) -> tuple[Lesson, Reason | None]:
-    """What the answer to a probe says of the stage's health: whatever it answers, it is there."""
+    """What the reply to a probe says of the stage's health: only an answer, of whatever quality, says that it works.
+
+    A host that calls even this request wrong has generated nothing. Where nothing left this machine, nothing is known.
+    """
     if reply.fault is None:
         return Lesson(worked=reply.end is not None, failed=reply.end is None), None if reply.end else Reason.INCOMPLETE
     verdict = judge.of_fault(reply.fault, stage.provider)
     counts = verdict.consequences.counts
+    failed = counts is Counts.OUTAGE or verdict.fault_class in _NOT_TAKEN
     lesson = Lesson(
-        worked=counts in {Counts.QUALITY, Counts.NOTHING}, failed=counts is Counts.OUTAGE,
-        throttled=counts is Counts.THROTTLE, permanent=counts is Counts.PERMANENT,
-        closed_s=reply.fault.retry_after_s or 0.0 if counts is not Counts.NOTHING else 0.0,
+        worked=counts is Counts.QUALITY, failed=failed, throttled=counts is Counts.THROTTLE,
+        permanent=counts is Counts.PERMANENT, closed_s=reply.fault.retry_after_s or 0.0,
     )  # fmt: skip
     return lesson, verdict.reason

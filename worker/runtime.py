@@ -6,7 +6,6 @@ import asyncio
 import concurrent.futures
 import logging
 import os
-import secrets
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
@@ -25,6 +24,7 @@ from worker.failover.provider import Provider
 from worker.failover.state import Displaced, Visit
 from worker.failover.turns import AtOnce
 from worker.housekeeping import Housekeeping
+from worker.machine import new_member
 from worker.post import Post
 from worker.prices import cost, per_million
 from worker.probing import Probing
@@ -69,7 +69,7 @@ class Runtime:
         self._tell, self._end = tell, end
         self._telling: set[asyncio.Task[None]] = set()
         self.settings, self.lane, self.worker = settings, lane, worker
-        self.member = f"{lane}/{'_'.join(worker.split())}/{os.getpid()}-{secrets.token_hex(4)}"  # a lease's first word
+        self.member = new_member(lane, worker)
         self._loop = asyncio.new_event_loop()
         self._stops: dict[str, Stop] = {}
         self._draining: asyncio.Task[None] | None = None
@@ -140,7 +140,7 @@ class Runtime:
         try:
             async with asyncio.timeout(LEAVES_S):
                 await asyncio.gather(*map(asyncio.wrap_future, self._loops))
-                rests_ms = round(self._post.baton.rests_s * 1000) if self._post else 0
+                rests_ms = await self._post.left() if self._post else 0
                 await self._state.leave(self.member, self.lane if self._post else None, rests_ms)
                 await self._report.forget()
         except (*AWAY, TimeoutError):
@@ -176,8 +176,7 @@ class Runtime:
         if self._draining is None:
             self._walks.closed = True
             if self._post is not None:
-                self._post.rest()
-                self._post.baton.dismiss()
+                self._post.retire()
             self._draining = asyncio.ensure_future(self._drain(seconds))
         if self._report.consumer is not None:
             self._report.consumer.wake()

@@ -15,7 +15,9 @@ from contextlib import suppress
 
 from config.ollama import full_name, is_elsewhere, is_same
 from config.stages import Stage, address_of
-from worker.failover.turns import Idle, Work
+from worker.failover.clocks import Reply
+from worker.failover.provider import Fault, Kind
+from worker.failover.turns import Idle
 from worker.providers.ollama import loading
 from worker.providers.ollama_host import Hosts, HostUnclear
 
@@ -29,6 +31,9 @@ LOOKS_S = 15.0
 
 LONGEST_PAUSE_S = 240.0
 """A host that cannot load it is tried less and less often, but in this time once more."""
+
+GIVEN_UP = Reply(fault=Fault(Kind.SPENT))
+"""A load that was left in the middle: the host may be at it still."""
 
 _NEVER = re.compile(r"0+(\.0+)?(ms|s|m|h)?(0+(\.0+)?(ms|s|m|h))*")
 
@@ -123,18 +128,20 @@ class Warmth:
             await lane_held.wait()
             for host, stage in list(self._kept.items()):
                 if due.get(host, 0.0) <= _now() and not _leaves_at_once(stage):
-                    await idle(self._ensuring(host, stage, lane_held))
+                    await self._ensure(idle, host, stage, lane_held)
                     due[host] = _now() + self._pause(stage)
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOKS_S):
                     await self._woken.wait()
 
-    def _ensuring(self, host: object, stage: Stage, lane_held: asyncio.Event) -> Work:
-        async def work() -> None:
-            if self._kept[host] is stage and lane_held.is_set() and await self.is_cold(stage):
-                await self.load(stage)
+    async def _ensure(self, idle: Idle, host: object, stage: Stage, lane_held: asyncio.Event) -> None:
+        async def is_needed() -> bool:
+            return self._kept[host] is stage and lane_held.is_set() and await self.is_cold(stage)
 
-        return work
+        async def work() -> Reply | None:
+            return None if await self.load(stage) else GIVEN_UP
+
+        await idle(is_needed, work)
 
     def _pause(self, stage: Stage) -> float:
         """A little less than a round, so that the next one finds it due."""

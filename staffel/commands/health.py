@@ -48,6 +48,8 @@ def command(lane: str | None, worker: str | None, here: bool, as_json: bool) -> 
     return 0 if healthy else 1
 
 
+STANDS_BY = "stands by, to follow whoever serves the lane"
+
 Judge = Callable[["Found"], list[Row]]
 
 
@@ -90,11 +92,13 @@ def _lanes(found: Found, only: str | None) -> list[Row]:
 
 
 def _lane(lane: str, there: Sequence[Pulse]) -> Row:
-    well = [pulse for pulse in there if pulse.healthy]
+    well = [pulse for pulse in there if pulse.healthy and not pulse.stands_by]
+    waits = sum(pulse.healthy and pulse.stands_by for pulse in there)
     if well:
-        line = f"{len(well)} of {len(there)} workers take jobs; {_counts(well)}"
+        behind = f", {waits} stand by" if waits else ""
+        line = f"{len(well)} of {len(there)} workers take jobs{behind}; {_counts(well)}"
     else:
-        line = "; ".join(f"{pulse.name} {pulse.why}" for pulse in there) or "no worker lives"
+        line = "; ".join(f"{pulse.name} {pulse.why or STANDS_BY}" for pulse in there) or "no worker lives"
     return {"lane": lane, "healthy": bool(well), "workers": [_object(pulse) for pulse in there], "line": line}
 
 
@@ -117,7 +121,7 @@ def _by_name(there: Sequence[Pulse]) -> list[list[Pulse]]:
 
 def _object(pulse: Pulse) -> Row:
     told = asdict(pulse)
-    line = pulse.why or f"takes jobs; {_counts([pulse])}"
+    line = pulse.why or (STANDS_BY if pulse.stands_by else f"takes jobs; {_counts([pulse])}")
     return {"worker": told.pop("name"), "healthy": pulse.healthy, **told, "line": line}
 
 

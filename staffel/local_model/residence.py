@@ -132,7 +132,8 @@ class Residence:
     async def _drop(self) -> None:
         """Waits also for those on their way out: two models at once may not fit into memory."""
         self._expire()
-        await asyncio.gather(*self._leaving)
+        if self._leaving:  # who asks may go meanwhile: the old one ends all the same
+            await asyncio.wait(self._leaving)
 
     def _rest(self) -> None:
         """Start the clock, if nobody is there."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 
 import pytest
 
 from tests.eventually import eventually_async
 from tests.worker.ollama_house import House
-from tests.worker.test_warmth import keeping, quickly, stage_at, warmed, with_house
+from tests.worker.test_warmth import at_once, keeping, quickly, stage_at, warmed, with_house
+from worker.failover.turns import Needed, Work
 
 __all__ = ["quickly"]
 
@@ -69,11 +69,11 @@ def test_nothing_is_asked_while_a_job_calls_or_another_has_the_lane(quickly: Non
     turn = asyncio.Lock()
     begun, done = 0, 0
 
-    async def idle(work: Callable[[], Awaitable[None]]) -> None:
+    async def idle(needed: Needed, work: Work) -> None:
         nonlocal begun, done
         begun += 1
         async with turn:
-            await work()
+            await at_once(needed, work)
         done += 1
 
     async def test(found: House) -> None:

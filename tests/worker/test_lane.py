@@ -15,6 +15,9 @@ from worker.lane import GONE_S, Lane
 from worker.state.lane_lease import LEASE_S, Claim, Said
 
 STAGES = [Stage("a", "ollama", timeout=20, cool_off=2, cold_load_timeout=90), Stage("b", "ollama", timeout=5)]
+HOST_S = 3 + 20 + 2
+"""The longest that a call of theirs may keep the host: to connect, to answer, and its rest."""
+
 MINE = Said(fence=7)
 
 
@@ -29,7 +32,7 @@ class Known:
     lane: Lane = field(init=False)
 
     def __post_init__(self) -> None:
-        self.lane = Lane("ollama", STAGES, self._is_there, self._beat)
+        self.lane = Lane("ollama", STAGES, self._is_there, self._beat, asyncio.get_running_loop().time)
         self.lane.won = lambda: self.told.append("won")
         self.lane.lost = lambda: self.told.append("lost")
 
@@ -42,10 +45,10 @@ class Known:
             raise RedisAway
 
     async def hears(self, said: Said) -> None:
-        await self.lane.heard(said, asyncio.get_running_loop().time())
+        await self.lane.heard(said, self.claims())
 
     def claims(self) -> Claim:
-        return self.lane.claim(None, 0)
+        return self.lane.claim(None, 0, busy=False)
 
 
 def known(test: Callable[[Known], Awaitable[None]]) -> Known:
@@ -75,7 +78,7 @@ def test_it_is_certain_for_as_long_as_the_last_heartbeat_reaches() -> None:
 
 def test_a_heartbeat_that_took_long_is_no_longer_worth_its_whole_time() -> None:
     async def test(found: Known) -> None:
-        sent = asyncio.get_running_loop().time()
+        sent = found.claims()
         await asyncio.sleep(2)
         await found.lane.heard(MINE, sent)
         await asyncio.sleep(LEASE_S - 1.9)
@@ -142,31 +145,60 @@ def test_who_finds_that_redis_has_lost_its_data_leaves_the_lane_to_whoever_had_i
         assert found.claims().may_take, "it was never heard before: nothing is lost"
         await found.hears(Said(0, known=False))
         assert not found.claims().may_take
-        await asyncio.sleep(2)
+        await asyncio.sleep(3)
         assert found.claims().may_take
 
     known(test)
 
 
-def test_a_long_call_lengthens_the_lease_before_it_begins() -> None:
+def test_a_long_call_begins_once_redis_has_heard_how_long_it_is() -> None:
+    """A heartbeat that was sent before says nothing of it."""
+
     async def test(found: Known) -> None:
-        assert found.claims().lasts_ms == 1000 * (LEASE_S + 20)
+        await found.hears(MINE)
+        before = found.claims()
+        assert before.lasts_ms == 1000 * (LEASE_S + HOST_S)
+        await asyncio.sleep(0.1)
         await found.lane.lengthen()
-        assert found.claims().lasts_ms == 1000 * (LEASE_S + 20 + 90)
         assert found.beats == 1
+        assert found.claims().lasts_ms == 1000 * (LEASE_S + HOST_S + 90)
+        await found.lane.heard(MINE, before)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await found.lane.confirmed()
+        await found.hears(MINE)
+        await found.lane.confirmed()
         found.lane.shorten()
-        assert found.claims().lasts_ms == 1000 * (LEASE_S + 20)
+        assert found.claims().lasts_ms == 1000 * (LEASE_S + HOST_S)
+
+    known(test)
+
+
+def test_where_redis_does_not_hear_of_a_long_call_it_does_not_begin() -> None:
+    async def test(found: Known) -> None:
+        await found.hears(MINE)
         found.away = True
+        await asyncio.sleep(0.1)
         await found.lane.lengthen()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await found.lane.confirmed()
+
+    known(test)
+
+
+def test_a_process_that_ends_takes_no_lane() -> None:
+    async def test(found: Known) -> None:
+        assert found.claims().may_take
+        found.lane.closed = True
+        assert not found.claims().may_take
 
     known(test)
 
 
 def test_what_it_tells_of_its_call() -> None:
     async def test(found: Known) -> None:
-        began = asyncio.get_running_loop().time()
-        await asyncio.sleep(1.5)
-        claim = found.lane.claim(began, 2)
-        assert (claim.running_ms, claim.in_hand, claim.cool_ms, claim.fence) == (1500, 2, 2000, 0)
+        claim = found.lane.claim(1.5, 2, busy=True)
+        assert (claim.running_ms, claim.in_hand, claim.busy, claim.cool_ms, claim.fence) == (1500, 2, True, 2000, 0)
 
     known(test)

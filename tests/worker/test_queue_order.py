@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from worker.held import Turns
+from worker.held import QueueOrder
 
 
-def taken(turns: Turns, waiting: Iterable[str]) -> list[str]:
+def taken(turns: QueueOrder, waiting: Iterable[str]) -> list[str]:
     """The queues from which a worker takes, where these never run out."""
     there, found = set(waiting), []
     for _ in range(30):
@@ -16,8 +16,8 @@ def taken(turns: Turns, waiting: Iterable[str]) -> list[str]:
     return found
 
 
-def turns() -> Turns:
-    made = Turns()
+def turns() -> QueueOrder:
+    made = QueueOrder()
     made.update(["ollama.batch", "ollama"])
     return made
 

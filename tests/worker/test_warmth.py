@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,6 +13,7 @@ from config.stages import Stage
 from tests.eventually import eventually_async
 from tests.worker.ollama_house import House, house
 from worker import warmth
+from worker.failover.turns import Idle, Needed, Work
 from worker.providers import ollama_host
 from worker.providers.ollama_host import Hosts
 from worker.warmth import Warmth
@@ -39,13 +40,14 @@ def with_house(test: Callable[[House], Coroutine[Any, Any, None]], **fields: Any
     asyncio.run(testing())
 
 
-async def at_once(work: Callable[[], Awaitable[None]]) -> None:
+async def at_once(needed: Needed, work: Work) -> None:
     """No job calls."""
-    await work()
+    if await needed():
+        await work()
 
 
 @asynccontextmanager
-async def keeping(found: Warmth, idle: warmth.Idle = at_once) -> AsyncIterator[asyncio.Event]:
+async def keeping(found: Warmth, idle: Idle = at_once) -> AsyncIterator[asyncio.Event]:
     """The lane is held while the event is set."""
     held = asyncio.Event()
     task = asyncio.ensure_future(found.keep(idle, held))

@@ -29,7 +29,7 @@ from worker.failover.state import (
     Taken,
     Visit,
 )
-from worker.failover.turns import AGAIN, AtOnce, Turns
+from worker.failover.turns import AtOnce, Turns
 
 End = View | Over | Elsewhere | Parked | Follows | Taken
 """A job that ended now or before, one that goes on elsewhere (handoff) or later, or one that this delivery has nothing
@@ -38,7 +38,10 @@ to do with.
 
 Log = Callable[[str, Attempt], None]
 
-TOO_LATE = Settlement(last=Status.EXPIRED, lesson=Lesson(reached=False, tokens=0, usd=0.0))
+UNASKED = Lesson(reached=False, tokens=0, usd=0.0)
+"""No host has heard of it, and nothing was taken."""
+
+TOO_LATE = Settlement(last=Status.EXPIRED, lesson=UNASKED)
 """Its turn did not come in time: another stage may have kept time for itself."""
 
 
@@ -141,15 +144,17 @@ class Engine:
         now = asyncio.get_running_loop().time
         turn = _Turn(permit, now())
         reply = await stop.run(self._called(call, turn, stop))
-        if reply is AGAIN:
+        if reply is not None and reply.anew:
             return None
         permit = turn.permit
         record = Attempt(
             n=permit.n, of=permit.of, stage=stage.name, model=stage.model, outcome=Outcome.CANCELLED,
             reason=Reason.CANCELLED, started_at=permit.started_at, worker=permit.visit.worker,
         )  # fmt: skip
+        if reply is None and not turn.came:
+            return replace(record, cost_usd=0.0), Settlement(Status.CANCELLED, lesson=UNASKED)
         if reply is None:
-            spent = self.price(stage, None, unbilled=not turn.came)
+            spent = self.price(stage, None, unbilled=False)
             settlement = Settlement(Status.CANCELLED, lesson=Lesson(usd=spent))
             return replace(record, duration_s=now() - turn.began, cost_usd=spent), settlement
         if not reply.asked:

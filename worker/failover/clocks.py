@@ -40,7 +40,8 @@ class Reply:
     shown: bool = False
     """Whether the sink has got a piece of it."""
     asked: bool = True
-    """False where its time was over before its turn came, and no host has heard of it."""
+    """False where no host has heard of it: its time was over before its turn came, or it is to be admitted `anew`."""
+    anew: bool = False
 
 
 async def read(provider: Provider, call: Call, budget: float, sink: Sink | None = None) -> Reply:

@@ -115,6 +115,10 @@ class Memory:
         if not called:
             self.claims.take_back_lost_permit(Visit(job, "", owner, ""), record, self.stages, self.chains)
         self.claims.let_go(job, record, self.stages, Reason.DRAINED)
+        if record.get("cancel"):
+            record["owner"] = ""
+            self.jobs.finish(job, Status.CANCELLED)
+            return True
         self.jobs.waits(job, record["lane"], front=True)
         return True
 

@@ -29,15 +29,18 @@ class Probes:
         """`told` is a lesson as the scripts read it."""
         self._lane, self._ask, self._told = lane, ask, told
 
+    async def is_due(self, now_ms: int | None = None) -> bool:
+        return bool(await self._ask("probe", ["", self._lane, _given(now_ms)]))
+
     async def take(self, owner: str, now_ms: int | None = None) -> Due | None:
         found = await self._ask("probe", [owner, self._lane, _given(now_ms)])
         return Due(str(found[0]), int(found[1])) if found else None
 
     async def settle(
         self, owner: str, due: Due, lesson: Lesson, reason: Reason | None, now_ms: int | None = None
-    ) -> None:
+    ) -> bool:
         given = [owner, due.stage, due.generation, self._told(lesson), reason or "", _given(now_ms)]
-        await self._ask("probed", given)
+        return bool(await self._ask("probed", given))
 
 
 def _given(now_ms: int | None) -> int | str:

@@ -27,7 +27,7 @@ from worker.failover.state import (
     REMEMBERED_S,
     UNFIT,
 )
-from worker.state.lane_lease import LEASE_S
+from worker.state.lane_lease import LEASE_S, host_s
 
 Prices = Callable[[Stage], tuple[float, float] | None]
 """USD per 1M tokens, input and output, of a stage; None where they are not known."""
@@ -105,7 +105,7 @@ class Rules:
             "mates": [mate.name for mate in stages.values() if mate is stage or (group and mate.limit_group == group)],
         }  # fmt: skip
         if stage.lane != CLOUD:
-            found["host"] = self._place(keys.lane(stage.lane))
+            found["host"], found["host_ms"] = self._place(keys.lane(stage.lane)), _ms(host_s(stage))
             if stage.provider == "ollama":
                 found["probe_ms"] = _ms(stage.longest + PROBE_AFTER_S)
         if stage.on_unknown == "skip":

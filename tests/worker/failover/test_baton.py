@@ -11,25 +11,30 @@ import pytest
 from config.limits import Breaker
 from config.stages import Stage
 from tests.virtual_time import run
-from tests.worker.failover.walks import Bench, at, stage
+from tests.worker.failover.walks import Bench, Walked, at, stage
+from worker.failover.baton import SETTLES_S, Baton
 from worker.failover.chain import Engine, Stop
 from worker.failover.clocks import Reply
 from worker.failover.provider import End, Fault, Kind
-from worker.failover.turns import AGAIN, NOT_ASKED, SETTLES_S, Baton
+from worker.failover.turns import AGAIN, NOT_ASKED
 
 STAGE = Stage("local", "ollama", timeout=20, cool_off=2, cold_load_timeout=30)
 WHOLE = Reply(text="ok", end=End("stop"))
+FAILURE = Reply(fault=Fault(Kind.STATUS, status=500))
 
 
 @dataclass
 class Lease:
     """Certain while `ours` is set."""
 
+    fence: int = 7
     ours: asyncio.Event = field(default_factory=asyncio.Event)
     lengthened: list[str] = field(default_factory=list)
 
-    async def confirmed(self) -> None:
+    async def confirmed(self) -> bool:
+        waits = not self.ours.is_set()
         await self.ours.wait()
+        return waits
 
     async def lengthen(self) -> None:
         self.lengthened.append("long")
@@ -62,7 +67,7 @@ class Asked:
         self.lease, self.host = Lease(), Host(cold)
         if ours:
             self.lease.ours.set()
-        self.baton = Baton(self.lease, self.host)
+        self.baton = Baton(self.lease, self.host, cool_off=4)
         self.spans: list[tuple[str, float, float]] = []
         self.heard: list[tuple[float, bool]] = []
 
@@ -96,17 +101,15 @@ def test_one_after_the_other_in_the_order_in_which_they_came() -> None:
 
 
 def test_the_next_call_has_begun_before_the_last_one_is_judged() -> None:
-    async def calls() -> float | None:
+    async def calls() -> tuple[int, float | None]:
         asked = Asked()
-        second = asyncio.create_task(asked.call("a", 1))
-        await asyncio.sleep(0)
-        third = asyncio.create_task(asked.call("b", 1))
+        first, second = (asyncio.create_task(asked.call(name, 1)) for name in "ab")
+        await first
+        found = len(asked.heard), asked.baton.running_s
         await second
-        begun = asked.baton.since
-        await third
-        return begun
+        return found
 
-    assert run(calls()) == 1
+    assert run(calls()) == (2, 0)
 
 
 @pytest.mark.parametrize(
@@ -138,8 +141,7 @@ def test_after_a_failure_those_who_wait_are_to_be_admitted_anew_once_it_is_settl
 
     async def calls() -> tuple[Asked, Reply, float]:
         asked, now = Asked(), asyncio.get_running_loop().time
-        failure = Reply(fault=Fault(Kind.STATUS, status=500))
-        failing, waiting = (asyncio.create_task(asked.call(name, reply=failure)) for name in "ab")
+        failing, waiting = (asyncio.create_task(asked.call(name, reply=FAILURE)) for name in "ab")
         await failing
         at(0.5, lambda: asked.baton.settled("a"))
         reply = await waiting
@@ -156,7 +158,7 @@ def test_after_a_failure_those_who_wait_are_to_be_admitted_anew_once_it_is_settl
 def test_a_failure_that_nobody_settles_holds_nobody_up_for_long() -> None:
     async def calls() -> Asked:
         asked = Asked()
-        await asked.call("a", reply=Reply(fault=Fault(Kind.STATUS, status=500)))
+        await asked.call("a", reply=FAILURE)
         await asked.call("b")
         return asked
 
@@ -182,7 +184,7 @@ def test_whose_time_is_over_before_its_turn_asks_nobody() -> None:
         return asked, reply
 
     asked, reply = run(calls())
-    assert reply == NOT_ASKED
+    assert reply is NOT_ASKED
     assert [name for name, _, _ in asked.spans] == ["a", "c"]
     assert not asked.baton.was_unasked("b")
 
@@ -191,6 +193,8 @@ def test_nothing_begins_while_the_lease_is_not_certain() -> None:
     async def calls() -> Asked:
         asked = Asked(ours=False)
         at(4, asked.lease.ours.set)
+        assert await asked.call("a") is AGAIN, "the job may be another worker's by now"
+        assert asyncio.get_running_loop().time() == 4
         await asked.call("a")
         return asked
 
@@ -225,6 +229,56 @@ def test_who_is_dismissed_has_asked_nobody_and_the_one_under_way_goes_on() -> No
     assert asked.baton.in_hand == 0
 
 
+def test_whoever_comes_once_it_is_dismissed_or_has_lost_the_lane_asks_nobody() -> None:
+    async def calls() -> Asked:
+        asked = Asked()
+        asked.lease.fence = 0
+        with pytest.raises(asyncio.CancelledError):
+            await asked.call("a")
+        asked.lease.fence = 9
+        asked.baton.dismiss()
+        with pytest.raises(asyncio.CancelledError):
+            await asked.call("b")
+        assert asked.baton.was_unasked("a")
+        assert asked.baton.was_unasked("b")
+        return asked
+
+    assert run(calls()).spans == []
+
+
+def test_a_lease_is_short_again_after_each_way_to_end() -> None:
+    async def calls() -> Asked:
+        asked = Asked(cold=True)
+        failing, waiting = (asyncio.create_task(asked.call(name, reply=FAILURE)) for name in "ab")
+        await failing
+        asked.baton.settled("a")
+        assert await waiting is AGAIN
+        cancelled = asyncio.create_task(asked.call("c", 5))
+        at(1, cancelled.cancel)
+        await asyncio.wait([cancelled])
+        return asked
+
+    assert run(calls()).lease.lengthened == ["long", "short", "long", "short"]
+
+
+def test_a_probe_or_a_load_that_was_left_in_the_middle_is_followed_by_a_rest() -> None:
+    async def calls() -> Asked:
+        asked = Asked()
+
+        async def work() -> Reply:
+            return Reply(fault=Fault(Kind.SPENT))
+
+        await asked.baton.idle(_needed, work)
+        await asked.call("a")
+        hangs = asyncio.create_task(asked.baton.idle(_needed, lambda: asyncio.sleep(60)))
+        at(1, hangs.cancel)
+        await asyncio.wait([hangs])
+        await asked.call("b")
+        return asked
+
+    assert run(calls()).spans == [("a", 4, 5), ("b", 10, 11)]
+
+
 def test_what_else_there_is_to_do_at_the_host_waits_for_its_turn() -> None:
     async def calls() -> tuple[Asked, float]:
         asked, began = Asked(), 0.0
@@ -232,14 +286,39 @@ def test_what_else_there_is_to_do_at_the_host_waits_for_its_turn() -> None:
         async def work() -> None:
             nonlocal began
             began = asyncio.get_running_loop().time()
+            assert asked.baton.busy
+            assert asked.lease.lengthened[-1] == "long"
             await asyncio.sleep(1)
 
-        await asyncio.gather(asked.call("a", 2), asked.baton.idle(work), asked.call("b"))
+        await asyncio.gather(asked.call("a", 2), asked.baton.idle(_needed, work), asked.call("b"))
         return asked, began
 
     asked, began = run(calls())
     assert began == 2
     assert asked.spans == [("a", 0, 2), ("b", 3, 4)]
+
+
+def test_what_is_not_needed_when_its_turn_has_come_is_not_done_and_keeps_no_lease() -> None:
+    async def calls() -> Asked:
+        asked = Asked()
+
+        async def needed() -> bool:
+            return False
+
+        async def work() -> None:
+            raise AssertionError("it is not needed")
+
+        await asked.baton.idle(needed, work)
+        await asked.call("a")
+        return asked
+
+    asked = run(calls())
+    assert asked.spans == [("a", 0, 1)]
+    assert "long" not in asked.lease.lengthened
+
+
+async def _needed() -> bool:
+    return True
 
 
 # --- in a walk
@@ -299,7 +378,7 @@ def test_an_attempt_tells_of_its_call_and_not_of_its_waiting() -> None:
 
 
 def test_a_caller_who_cancels_while_the_job_waits_for_its_turn_has_it_at_once() -> None:
-    async def walking() -> tuple[list[tuple[str, str, str | None]], float]:
+    async def walking() -> Walked:
         bench, asked, stop = Bench([stage("lane", "ok")]), Asked(), Stop()
         bench.engine = _with_turns(bench, asked.baton)
         blocks = asyncio.create_task(asked.call("other", 30))
@@ -307,10 +386,13 @@ def test_a_caller_who_cancels_while_the_job_waits_for_its_turn_has_it_at_once() 
         bench.submit()
         at(2, stop.ask)
         found = await bench.walk(stop=stop)
+        assert not asked.baton.waits("j")
         blocks.cancel()
-        return found.told, found.seconds
+        return found
 
-    assert run(walking()) == ([("lane", "cancelled", "cancelled")], 2)
+    found = run(walking())
+    assert (found.told, found.seconds) == ([("lane", "cancelled", "cancelled")], 2)
+    assert (found.attempts[0]["duration_s"], found.attempts[0]["cost_usd"]) == (0, 0), "no host has heard of it"
 
 
 def _with_turns(bench: Bench, baton: Baton) -> Engine:

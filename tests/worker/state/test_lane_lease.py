@@ -11,12 +11,12 @@ from tests.worker.state.books import RedisBook
 from tests.worker.state.calls import visit
 from tests.worker.state.test_contract import answered, permit
 from worker.failover.state import Displaced, Permit
-from worker.state.lane_lease import LEASE_S, Claim, Said
+from worker.state.lane_lease import LEASE_S, Claim, Said, host_s
 from worker.state.redis import pulse_name
 
 ME, OTHER = "ollama/one/1", "ollama/two/2"
 LEASE_MS = round(LEASE_S * 1000)
-CLAIM = Claim("ollama", lasts_ms=LEASE_MS + 60_000)
+CLAIM = Claim("ollama", 0.0, lasts_ms=LEASE_MS + 60_000)
 
 
 def beat(book: RedisBook, member: str, **more: object) -> Said:
@@ -65,10 +65,10 @@ def test_an_owner_without_a_call_is_followed_when_its_lease_ends(book: RedisBook
 def test_an_owner_with_a_call_is_followed_when_that_must_have_ended(book: RedisBook) -> None:
     """Its heart stands still for much longer than ten seconds; that it is dead is not known."""
     beat(book, ME)
-    timeout = book.stages["lane"].timeout
+    longest = host_s(book.stages["lane"])
     admitted(book)
-    assert ends(book) == LEASE_MS + timeout * 1000
-    book.tick(LEASE_S + timeout - 0.001)
+    assert ends(book) == LEASE_MS + longest * 1000
+    book.tick(LEASE_S + longest - 0.001)
     assert beat(book, OTHER).fence == 0
     book.tick(0.001)
     assert beat(book, OTHER).fence > 0
@@ -82,6 +82,28 @@ def test_a_call_keeps_the_lease_with_each_heartbeat_and_lets_go_of_it_when_it_is
     assert ends(book) == 90_000
     book.settle(call, answered(call))
     assert ends(book) == LEASE_MS
+
+
+def test_what_is_done_beside_the_jobs_keeps_the_lease_as_well(book: RedisBook) -> None:
+    """A job's end does not shorten it meanwhile."""
+    beat(book, ME)
+    call = admitted(book)
+    beat(book, ME, lasts_ms=150_000, busy=True)
+    book.settle(call, answered(call))
+    assert ends(book) == 150_000
+    beat(book, ME, lasts_ms=90_000)
+    assert ends(book) == LEASE_MS
+
+
+def test_a_lane_that_nobody_has_had_meanwhile_is_its_owners_under_the_same_number(book: RedisBook) -> None:
+    """Redis was away for longer than a lease."""
+    first = beat(book, ME)
+    book.tick(LEASE_S + 1)
+    assert beat(book, ME, met=True, fence=first.fence).fence == first.fence
+    book.tick(LEASE_S + 1)
+    assert beat(book, OTHER).fence > first.fence
+    book.tick(LEASE_S + 1)
+    assert beat(book, ME, met=True, fence=first.fence).fence > first.fence + 1000 * LEASE_S
 
 
 def test_an_owner_that_is_known_to_be_dead_is_followed_after_the_host_has_rested(book: RedisBook) -> None:

@@ -39,8 +39,8 @@ def take(book: RedisBook, owner: str = OWNER) -> Due | None:
     return book.run(book.state.probes("ollama").take(owner, book.ms))
 
 
-def told(book: RedisBook, due: Due, lesson: Lesson, owner: str = OWNER) -> None:
-    book.run(book.state.probes("ollama").settle(owner, due, lesson, Reason.TIMEOUT, book.ms))
+def told(book: RedisBook, due: Due, lesson: Lesson, owner: str = OWNER) -> bool:
+    return book.run(book.state.probes("ollama").settle(owner, due, lesson, Reason.TIMEOUT, book.ms))
 
 
 def admitted(book: RedisBook, job: str, stage: str = "local") -> Admission:
@@ -66,7 +66,9 @@ def test_a_closed_stage_needs_none_and_an_open_one_not_before_its_time(book: Red
 def test_it_is_made_once(book: RedisBook) -> None:
     opened(book)
     book.tick(30)
+    assert book.run(book.state.probes("ollama").is_due(book.ms))
     assert take(book) is not None
+    assert not book.run(book.state.probes("ollama").is_due(book.ms))
     assert take(book, OTHER) is None
 
 
@@ -86,7 +88,7 @@ def test_what_answers_is_closed_and_those_who_wait_go_on(book: RedisBook) -> Non
     book.park("waits")
     due = take(book)
     assert due is not None
-    told(book, due, Lesson(worked=True))
+    assert told(book, due, Lesson(worked=True))
     assert book.feed() == ["waits"]
     assert permit(book.admit(replace(visit("waits", "one"), owner=OWNER, lane="ollama"))).stage == "local"
 
@@ -121,7 +123,7 @@ def test_the_probe_of_an_owner_that_has_died_is_made_by_the_next_one(book: Redis
     assert due is not None
     book.dies(OWNER)
     assert take(book, OTHER) == due
-    told(book, due, Lesson(worked=True))
+    assert not told(book, due, Lesson(worked=True))
     assert isinstance(admitted(book, "later"), Parked), "a late owner's word counts for nothing"
 
 

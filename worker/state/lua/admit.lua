@@ -206,8 +206,8 @@ local function holds_lane(s)
   local holder = redis.call('ZRANGE', KEYS[s.host], 0, 0)[1]
   if not holder then return true end
   if string.match(holder, '^%S+') ~= owner then return false end
-  redis.call('ZADD', KEYS[s.host], 'GT', now + ALL.lease_ms + s.timeout_ms, holder)
-  keep(KEYS[s.host], ALL.lease_ms + s.timeout_ms)
+  redis.call('ZADD', KEYS[s.host], 'GT', now + ALL.lease_ms + s.host_ms, holder)
+  keep(KEYS[s.host], ALL.lease_ms + s.host_ms)
   return true
 end
 

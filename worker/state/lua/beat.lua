@@ -43,18 +43,15 @@ local function of(holder)
   return owner or '', tonumber(fence or 0)
 end
 
--- Whether this process has calls that are admitted, and so may be at the host at any moment.
-local function has_calls()
-  for i = 6, 4 + of_lane do
-    for _, holder in ipairs(redis.call('ZRANGE', KEYS[i], 0, -1)) do
-      if of(holder) == member then return true end
-    end
-  end
-  return false
+-- Whether nobody has had the lane since this process had it.
+local function had_it_last()
+  local said = redis.call('HGET', lanes, ARGV[5])
+  return said and cjson.decode(said).owner == member
 end
 
 local function whose_lane(key)
   local short, long, fence = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+  local busy = ARGV[15] == '1'
   local met, may_take, bereaved, cool = ARGV[9] == '1', ARGV[10] == '1', ARGV[11], tonumber(ARGV[12])
   redis.call('ZREMRANGEBYSCORE', key, '-inf', now)
   local holder = redis.call('ZRANGE', key, 0, 0)[1]
@@ -73,14 +70,17 @@ local function whose_lane(key)
   end
   -- Where all was lost, whoever had the lane is to have it again, under the same number.
   if not holder and may_take and (last or not met or fence > 0) then
-    owner, term = member, (not last and fence > 0) and fence or now
+    owner, term = member, fence > 0 and (not last or had_it_last()) and fence or now
     holder = string.format('%s - %.0f', member, term)
   end
   if owner ~= member then return {0, owner, silent, last and 1 or 0} end
   local ends = now + short
-  if has_calls() or tonumber(ARGV[14]) > 0 then ends = math.max(now + long, tonumber(redis.call('ZSCORE', key, holder) or 0)) end
+  local calls = {}
+  for i = 6, 4 + of_lane do calls[#calls + 1] = KEYS[i] end
+  if has_leases(calls, member) or tonumber(ARGV[14]) > 0 or busy then ends = now + long end
   lease(key, holder, now, ends)
-  local seen = {owner = member, since = ARGV[13] ~= '' and now - tonumber(ARGV[13]) or nil, in_hand = tonumber(ARGV[14]), at = now}
+  local seen = {owner = member, since = ARGV[13] ~= '' and now - tonumber(ARGV[13]) or nil,
+    in_hand = tonumber(ARGV[14]), busy = busy or nil, at = now}
   redis.call('HSET', lanes, ARGV[5], cjson.encode(seen))
   redis.call('EXPIRE', lanes, day)
   return {term, '', 0, last and 1 or 0}

@@ -4,7 +4,7 @@
 -- Uses gates, leases, rules, limits, permits.
 local owner, now, broken, called = ARGV[1], now_ms(ARGV[2]), ARGV[3] == '1', ARGV[4] == '1'
 
-local record = fields(job, 'status', 'owner', 'permit', 'next', 'again', 'lane', 'priority')
+local record = fields(job, 'status', 'owner', 'permit', 'next', 'again', 'lane', 'priority', 'cancel')
 if record.status ~= 'running' or record.owner ~= owner then return 0 end
 local permit = record.permit and cjson.decode(record.permit)
 if permit and not called then
@@ -17,9 +17,14 @@ if permit then
   give_back_leases(permit)
   redis.call('HDEL', job, 'permit')
 end
+if record.cancel then
+  redis.call('HSET', job, 'owner', '') -- it tells nobody of this end
+  finish(job, attempts, 'cancelled', now, ENDS, ALL.unfit)
+  return 1
+end
 local deaths = broken and died(job) or 0
 if deaths >= ALL.max_deliveries then
-  redis.call('HSET', job, 'owner', '') -- it tells nobody of this end
+  redis.call('HSET', job, 'owner', '')
   finish(job, attempts, 'exhausted', now, ENDS, ALL.unfit, poisoned(deaths))
   return 1
 end

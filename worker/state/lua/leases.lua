@@ -33,3 +33,13 @@ end
 local function give_back(key, holder)
   return redis.call('ZREM', key, holder) == 1
 end
+
+-- Whether a process holds any place under these keys.
+local function has_leases(keys, member)
+  for _, key in ipairs(keys) do
+    for _, holder in ipairs(redis.call('ZRANGE', key, 0, -1)) do
+      if string.match(holder, '^%S+') == member then return true end
+    end
+  end
+  return false
+end

@@ -2,20 +2,14 @@
 -- it back: `n`, `stage`, its `place` in the plan, the lane `onward`, `holder` of its leases, `probe`, the stage's `generation`, what it took of the
 -- buckets (`requests`, `tokens`, in microseconds) and of the `day`'s money (`nano`, `chain`).
 
--- Whether a process has calls that are admitted on a lane, and so may be at the host at any moment.
-local function has_calls(lane, owner)
-  for _, place in ipairs(ALL.calls_of[lane]) do
-    for _, holder in ipairs(redis.call('ZRANGE', KEYS[place], 0, -1)) do
-      if string.match(holder, '^%S+') == owner then return true end
-    end
-  end
-  return false
-end
-
 -- Who asks the lane's host no more may be followed soon, should it stand still.
 local function shorten_lane(s, owner, now)
   local holder = redis.call('ZRANGE', KEYS[s.host], 0, 0)[1]
-  if holder and string.match(holder, '^%S+') == owner and not has_calls(s.lane, owner) then
+  if not holder or string.match(holder, '^%S+') ~= owner then return end
+  local calls, said = {}, redis.call('HGET', lanes, s.lane)
+  for i, place in ipairs(ALL.calls_of[s.lane]) do calls[i] = KEYS[place] end
+  local busy = said and cjson.decode(said).busy
+  if not busy and not has_leases(calls, owner) then
     redis.call('ZADD', KEYS[s.host], 'XX', now + ALL.lease_ms, holder)
   end
 end
