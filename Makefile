@@ -50,6 +50,7 @@ bench: setup  ## the walk's own cost, how late a clock strikes, what Redis, a lo
 	@$(BIN)/python -m benchmarks.state
 	@$(BIN)/python -m benchmarks.position
 	@$(BIN)/python -m benchmarks.together
+	@$(BIN)/python -m benchmarks.lane
 
 chaos: setup  ## faults on a seeded schedule, then an audit of every job (ARGS="--seed 7 --jobs 2000")
 	@$(BIN)/python -m chaos $(ARGS)

@@ -17,7 +17,7 @@ from tests.nodes import House, Valkey, Worker, serving
 from tests.nodes.stages import Played
 
 STAGES = {
-    "quick": Played("ollama", "ok:text=home:delay=0.1", {"local": True, "timeout": 20}),
+    "quick": Played("ollama", "ok:text=home:delay=0.1", {"local": True, "timeout": 6}),
     "long": Played("ollama", "ok:text=home:delay=6", {"local": True, "timeout": 9}),
     "hangs": Played("ollama", "silent,ok:text=home", {"local": True, "timeout": 60, "cool_off": 2}),
 }
