@@ -116,7 +116,9 @@ class SafeConsumer(Consumer):
         if not self._stands_by:
             self._stands_by, self._aside = True, list(self.app.amqp.queues.consume_from)
             for queue in self._aside:
-                super().cancel_task_queue(queue)
+                self.app.amqp.queues.deselect(queue)
+                self.task_consumer.cancel_by_queue(queue)
+            _log.info("stands by: another worker serves %s, or none yet", " and ".join(self._aside))
 
     def _serve(self) -> None:
         """Queues that are selected are consumed by the next connection too, should this one break now."""

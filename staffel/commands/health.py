@@ -96,7 +96,8 @@ def _lane(lane: str, there: Sequence[Pulse]) -> Row:
     waits = sum(pulse.healthy and pulse.stands_by for pulse in there)
     if well:
         behind = f", {waits} stand by" if waits else ""
-        line = f"{len(well)} of {len(there)} workers take jobs{behind}; {_counts(well)}"
+        sick = "".join(f"; {pulse.name} {pulse.why}" for pulse in there if not pulse.healthy)
+        line = f"{len(well)} of {len(there)} workers take jobs{behind}; {_counts(well)}{sick}"
     else:
         line = "; ".join(f"{pulse.name} {pulse.why or STANDS_BY}" for pulse in there) or "no worker lives"
     return {"lane": lane, "healthy": bool(well), "workers": [_object(pulse) for pulse in there], "line": line}

@@ -71,6 +71,8 @@ class Baton:
         self._waiting: set[asyncio.Task[Any]] = set()
         self._unasked: set[str] = set()
         self._failures = Failures()
+        self._kept_for: str | None = None
+        self._keeps: asyncio.TimerHandle | None = None
         self._closed = False
         self._since: float | None = None
         self.busy = False
@@ -110,6 +112,8 @@ class Baton:
     def settled(self, job: str) -> None:
         self._unasked.discard(job)
         self._failures.settled(job)
+        if self._takes_kept(job):
+            self._lock.release()
 
     async def call(self, job: str, stage: Stage, within_s: float, ask: Ask) -> Reply:
         """Raises CancelledError where this process begins nothing more, or has lost the lane to another one."""
@@ -119,7 +123,7 @@ class Baton:
             raise asyncio.CancelledError
         try:
             async with asyncio.timeout(within_s):
-                cold = await self._taken(stage, failures)
+                cold = await self._taken(job, stage, failures)
         except TimeoutError:
             cold, reply = None, NOT_ASKED
         else:
@@ -156,7 +160,7 @@ class Baton:
             self.busy = False
             self._pass_on(self._cool_off if broken_off else 0.0)
 
-    async def _taken(self, stage: Stage, failures: int) -> bool | None:
+    async def _taken(self, job: str, stage: Stage, failures: int) -> bool | None:
         """Wait for one's turn; whether the stage's model may have to be loaded, None where one is to be admitted anew:
         a call has failed meanwhile, or this process has been silent for so long that others may have the job.
         """
@@ -164,13 +168,15 @@ class Baton:
         assert task is not None  # noqa: S101 - it runs
         self._waiting.add(task)
         try:
-            await self._lock.acquire()
+            if not self._takes_kept(job):
+                await self._lock.acquire()
             try:
                 await self._failures.all_settled()
-                await self._rested()
                 if await self._lease.confirmed() or failures != self._failures.count:
-                    self._lock.release()
+                    self._keep_for(job)
                     return None
+                await self._rested()
+                await self._lease.confirmed()
                 if cold := await self._warm.is_cold(stage):
                     await self._lease.lengthen()
                 await self._lease.confirmed()
@@ -180,6 +186,19 @@ class Baton:
         finally:
             self._waiting.discard(task)
         return cold
+
+    def _keep_for(self, job: str) -> None:
+        """Its turn stays its own while it is admitted anew: whoever came later would overtake it."""
+        self._kept_for = job
+        self._keeps = asyncio.get_running_loop().call_later(SETTLES_S, self.settled, job)
+
+    def _takes_kept(self, job: str) -> bool:
+        """Whether the baton is held for this job; it is not any more."""
+        if self._kept_for != job or self._keeps is None:
+            return False
+        self._keeps.cancel()
+        self._kept_for = self._keeps = None
+        return True
 
     def _learn(self, job: str, stage: Stage, reply: Reply) -> None:
         if reply.end is not None:

@@ -17,6 +17,7 @@ from worker.failover.outcome import Judged, Pricing, judged
 from worker.failover.provider import Call, Provider
 from worker.failover.request import Request
 from worker.failover.state import (
+    Admission,
     Displaced,
     Elsewhere,
     Follows,
@@ -108,7 +109,7 @@ class Engine:
         request: Request | None = None
         dropped: set[tuple[str, str]] = set()
         while True:
-            match await self.state.admit(visit):
+            match await self._admitted(visit):
                 case Over(view, told=False):
                     return view
                 case Over() | Elsewhere() | Parked() | Follows() | Taken() | Displaced() as other:
@@ -136,6 +137,12 @@ class Engine:
             if settled.fenced or settled.gone:
                 return Taken(known=not settled.gone)
 
+    async def _admitted(self, visit: Visit) -> Admission:
+        admission = await self.state.admit(visit)
+        if not isinstance(admission, Permit):
+            self.turns.settled(visit.job)  # a turn that was kept for it is the next one's
+        return admission
+
     async def _attempt(self, permit: Permit, request: Request, stop: Stop) -> tuple[Attempt, Settlement] | None:
         """What came of one permit; None where it is to be asked for anew."""
         stage = self.stages[permit.stage]
@@ -146,7 +153,7 @@ class Engine:
         reply = await stop.run(self._called(call, turn, stop))
         if reply is not None and reply.anew:
             return None
-        permit = turn.permit
+        permit = turn.permit if turn.came else replace(permit, started_at=permit.started_at + now() - turn.began)
         record = Attempt(
             n=permit.n, of=permit.of, stage=stage.name, model=stage.model, outcome=Outcome.CANCELLED,
             reason=Reason.CANCELLED, started_at=permit.started_at, worker=permit.visit.worker,

@@ -33,7 +33,7 @@ class Turns(Protocol):
         ...
 
     def settled(self, job: str) -> None:
-        """What came of this job's call is known to all workers."""
+        """What came of this job's call is known to all workers, or there is none to come."""
         ...
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from types import MappingProxyType
@@ -105,21 +106,16 @@ class Memory:
         return self._next(visit, record, first=first)
 
     async def hand_back(self, job: str, owner: str, *, called: bool = True) -> bool:
-        """Let a job that its owner has under way wait again; False where it was not this owner's any more.
-
-        Not `called`: it still waited for its turn.
-        """
+        """Let a job of this owner wait again, not `called` where it waited for its turn; False where it is not its."""
         record = self.records.get(job)
         if record is None or (record["status"], record["owner"]) != (Status.RUNNING, owner):
             return False
         if not called:
             self.claims.take_back_lost_permit(Visit(job, "", owner, ""), record, self.stages, self.chains)
         self.claims.let_go(job, record, self.stages, Reason.DRAINED)
-        if record.get("cancel"):
-            record["owner"] = ""
-            self.jobs.finish(job, Status.CANCELLED)
-            return True
         self.jobs.waits(job, record["lane"], front=True)
+        if record["cancel"]:
+            self.jobs.finish(job, Status.CANCELLED)
         return True
 
     def _next(self, visit: Visit, record: Record, *, first: bool) -> Admission:
@@ -169,9 +165,8 @@ class Memory:
             tokens=cost(tokens, limits.tokens_per_minute) if limits.tokens_per_minute else 0,
             nano=nano, day=end_of_day(now), chain=record["chain"],
         )  # fmt: skip
-        longest = ways.left() - ways.kept(way.place)
-        if way.stage.lane == CLOUD:  # elsewhere it waits for its turn as well
-            longest = min(round(way.stage.timeout * 1000), longest)
+        own = round(way.stage.timeout * 1000) if way.stage.lane == CLOUD else math.inf  # it waits for its turn as well
+        longest = int(min(own, ways.left() - ways.kept(way.place)))
         end = now + longest + round(PROBE_AFTER_S * 1000)
         self.limits.take(way.stage, record["permit"], end, self.chains, now)
         self.jobs.lanes.note_in_hand(way.stage.lane, 1, now)
@@ -182,6 +177,8 @@ class Memory:
         if record is None or record["fence"] != permit.visit.fence:
             return Settled(fenced=record is not None, gone=record is None)
         taking: Taking | None = record["permit"]
+        if taking is not None and taking.n == attempt.n:
+            self.jobs.waited(job, attempt)
         if taking is not None or not self.jobs.ended(job):
             self.jobs.write(job, self._as_told(job, attempt))
         if taking is None or taking.n != attempt.n:

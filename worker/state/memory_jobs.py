@@ -97,6 +97,11 @@ class Jobs:
     def write(self, job: str, row: Attempt) -> None:
         self.ledgers[job][str(row.n)] = json.dumps(row.as_record())
 
+    def waited(self, job: str, attempt: Attempt) -> None:
+        """On a lane a call has waited for its turn since it was admitted: that is time in a queue."""
+        waited = attempt.started_at - json.loads(self.ledgers[job][str(attempt.n)])["started_at"]
+        self.records[job]["queued_ms"] += max(0, round(waited * 1000))
+
     def pass_unknown(self, record: Record, place: int) -> None:
         """The stage whose call nobody saw the end of is not asked again."""
         record["next"] = max(record["next"], place + 1)

@@ -155,6 +155,42 @@ def test_after_a_failure_those_who_wait_are_to_be_admitted_anew_once_it_is_settl
     assert asked.spans == [("a", 0, 1), ("b", 1.5, 2.5)]
 
 
+def test_who_is_admitted_anew_keeps_its_turn() -> None:
+    """Whoever came later would overtake it, at each failure, until its time is over."""
+
+    async def calls() -> Asked:
+        asked = Asked()
+        left = Reply(fault=Fault(Kind.SPENT))
+        failing, waiting, later = (asyncio.create_task(asked.call(name, reply=left)) for name in "abc")
+        await failing
+        asked.baton.settled("a")
+        assert await waiting is AGAIN
+        await asyncio.sleep(0.1)
+        again = asyncio.create_task(asked.call("b"))
+        assert await later is AGAIN
+        await asked.call("c")
+        await again
+        return asked
+
+    assert [name for name, _, _ in run(calls()).spans] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_a_turn_that_is_kept_for_who_goes_elsewhere_is_passed_on(tells: bool) -> None:
+    async def calls() -> float:
+        asked = Asked()
+        failing, waiting = (asyncio.create_task(asked.call(name, reply=FAILURE)) for name in "ab")
+        await failing
+        asked.baton.settled("a")
+        assert await waiting is AGAIN
+        if tells:
+            asked.baton.settled("b")
+        await asked.call("c")
+        return asked.spans[-1][1]
+
+    assert run(calls()) == (1 if tells else 1 + SETTLES_S)
+
+
 def test_a_failure_that_nobody_settles_holds_nobody_up_for_long() -> None:
     async def calls() -> Asked:
         asked = Asked()
@@ -253,6 +289,7 @@ def test_a_lease_is_short_again_after_each_way_to_end() -> None:
         await failing
         asked.baton.settled("a")
         assert await waiting is AGAIN
+        asked.baton.settled("b")
         cancelled = asyncio.create_task(asked.call("c", 5))
         at(1, cancelled.cancel)
         await asyncio.wait([cancelled])
@@ -363,8 +400,8 @@ def test_a_walk_that_waited_behind_a_failure_looks_again_and_finds_the_breaker_o
     assert asked == ["lane", "next", "next"]
 
 
-def test_an_attempt_tells_of_its_call_and_not_of_its_waiting() -> None:
-    async def walking() -> float:
+def test_an_attempt_tells_of_its_call_and_its_job_of_its_waiting() -> None:
+    async def walking() -> tuple[float, float]:
         bench, asked = Bench([stage("lane", "ok:text:1")]), Asked()
         bench.engine = _with_turns(bench, asked.baton)
         blocks = asyncio.create_task(asked.call("other", 3))
@@ -372,9 +409,9 @@ def test_an_attempt_tells_of_its_call_and_not_of_its_waiting() -> None:
         bench.submit()
         found = await bench.walk()
         await blocks
-        return float(found.attempts[0]["duration_s"])
+        return float(found.attempts[0]["duration_s"]), float(found.view.shown["queued_s"])
 
-    assert run(walking()) == pytest.approx(1, abs=0.01)
+    assert run(walking()) == (pytest.approx(1, abs=0.01), pytest.approx(3, abs=0.01))
 
 
 def test_a_caller_who_cancels_while_the_job_waits_for_its_turn_has_it_at_once() -> None:

@@ -102,3 +102,25 @@ def test_whoever_gave_a_job_back_has_it_no_more_once_another_has(book: Book) -> 
     assert book.admit(admitted.visit) == Taken(known=True)
     assert book.settle(second, answered(second), Status.ANSWERED, replace(ANSWER, text="second")) is not None
     assert book.view()["text"] == "second"
+
+
+def test_a_cancelled_job_that_is_given_back_has_ended(book: Book) -> None:
+    """Its worker was told both at once; nobody else need take it to find out."""
+    book.submit("a", "b")
+    admitted = claimed(book, "one", dies=False)
+    book.cancel()
+    assert book.hand_back(admitted.visit.owner)
+    assert book.view()["status"] == "cancelled"
+    assert told(book) == [(1, "a", "unknown", "drained")]
+
+
+def test_the_time_for_which_an_admitted_job_waits_for_its_turn_is_time_in_a_queue(book: Book) -> None:
+    book.submit("lane", lane="ollama")
+    book.tick(2)
+    one = replace(visit("j", "one"), lane="ollama")
+    book.born(one.owner)
+    admitted = permit(book.admit(one))
+    book.tick(7)
+    late = replace(answered(admitted), started_at=admitted.started_at + 6, duration_s=1.0)
+    book.settle(admitted, late, Status.ANSWERED, ANSWER)
+    assert book.view()["queued_s"] == 8

@@ -9,6 +9,10 @@ local record = fields(job, 'fence', 'status', 'deadline_at', 'permit', 'next', '
 if not record.fence then return {'gone'} end
 if record.fence ~= fence then return {'fenced'} end
 local permit = record.permit and cjson.decode(record.permit)
+-- On a lane it has waited for its turn since it was admitted: that is time in a queue.
+local admitted = permit and permit.n == n and redis.call('HGET', attempts, n)
+local waited = admitted and cjson.decode(row).started_at - cjson.decode(admitted).started_at or 0
+if waited > 0 then redis.call('HINCRBY', job, 'queued_ms', math.floor(waited * 1000 + 0.5)) end
 if ENDED[record.status] and permit then
   -- Others have ended the job meanwhile: what the call cost is told, but its answer is nobody's.
   local told = '"outcome":"unknown","reason":"' .. (record.status == 'expired' and 'deadline' or 'crashed') .. '"'
