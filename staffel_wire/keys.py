@@ -6,7 +6,9 @@ CATALOGUE = "staffel:catalogue"
 """What the workers can do, as JSON: chains with their plans, lanes and deadlines. Written at worker start."""
 
 WORKERS = "staffel:workers"
-"""A sorted set: `lane/name/start` of each worker process, scored with its last heartbeat in server milliseconds."""
+"""A sorted set: `LANE/WORKER/PID-MACHINE-RANDOM` of each worker process, scored with its last heartbeat in server
+milliseconds.
+"""
 
 WORKER_DEAD_AFTER_MS = 10_000
 """A worker whose heartbeat is older than this is taken for dead."""
