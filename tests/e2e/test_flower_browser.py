@@ -81,6 +81,8 @@ def test_terminate_closes_the_call(desk: Desk, browser: Browser, prompt: str) ->
 def test_revoke_of_a_handed_off_job(desk: Desk, browser: Browser, prompt: str) -> None:
     """It has failed in the cloud and waits for the busy lane: Flower has a button for it, and it never goes on."""
     ahead = desk.asked(f"{prompt} ahead", "lane-hang", "lane-silent")
+    ready = desk.client.submit(f"{prompt} ready", chain="lane")
+    eventually(lambda: desk.client.show(ready)["status"] == "running", "the lane's worker has made it ready")
     behind = desk.client.submit(f"{prompt} behind", chain="default")
     look(browser, desk.flower, behind, "Revoke")
     assert "RETRY" in browser.text

@@ -36,6 +36,7 @@ def test_a_key_that_is_refused_is_one_line_and_one_event(
     )
 
 
+@pytest.mark.usefixtures("recorded")  # it may be the first that meets the stage, whose alarm is heard once
 def test_what_a_host_said_is_shown_to_a_person(
     celery_setup: CeleryTestSetup, house: House, client: SyncClient, prompt: str
 ) -> None:
