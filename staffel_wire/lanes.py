@@ -8,8 +8,8 @@ from typing import Any
 
 from staffel_wire import keys
 from staffel_wire.catalogue import Catalogue
-from staffel_wire.pace import Now, Pace, now_of, pace_of, until_end
-from staffel_wire.record import iso
+from staffel_wire.pace import Now, Pace, eta, now_of, pace_of, until_end
+from staffel_wire.record import iso, rounded
 
 _MINUTE_S = 60.0
 
@@ -56,7 +56,7 @@ def as_object(lane: str, facts: Facts) -> dict[str, Any]:
     pace, now, lengths = facts.pace, facts.now, facts.pace.lengths()
     mean = sum(lengths) / len(lengths) if lengths else None
     waiting = facts.interactive + facts.batch
-    running = None if now.since_ms is None else max(0.0, (facts.now_ms - now.since_ms) / 1000)
+    running = now.running_s(facts.now_ms)
     told = until_end(lengths, now.prepared + waiting, running)
     oldest = min(facts.first_us, default=None)
     standby = [member for member in facts.workers if member != now.owner] if now.owner else []
@@ -71,21 +71,15 @@ def as_object(lane: str, facts: Facts) -> dict[str, Any]:
         "oldest_s": None if oldest is None else round(max(0.0, facts.now_ms / 1000 - oldest / 1_000_000), 3),
         "in_hand": now.in_hand,
         "running_since": None if now.since_ms is None else iso(now.since_ms / 1000),
-        "running_s": _rounded(running),
+        "running_s": rounded(running),
         "calls_seen": len(lengths),
-        "call_s": _rounded(mean),
-        "calls_per_minute": _rounded(_MINUTE_S / mean if mean else None),
-        "tokens_per_second": _rounded(pace.tokens_per_second()),
-        "eta_s": _rounded(told.mean if told else None),
-        "eta_from_s": _rounded(told.low if told else None),
-        "eta_to_s": _rounded(told.high if told else None),
+        "call_s": rounded(mean),
+        "calls_per_minute": rounded(_MINUTE_S / mean if mean else None),
+        "tokens_per_second": rounded(pace.tokens_per_second()),
+        **eta(told),
         "busy_share": round(pace.busy_share(facts.now_ms, now.since_ms), 3) if lengths or running else None,
         "owner": now.owner,
         "standby": standby,
         "workers": list(facts.workers),
         "at": iso(facts.now_ms / 1000),
     }
-
-
-def _rounded(number: float | None) -> float | None:
-    return None if number is None else round(number, 3)

@@ -12,6 +12,8 @@ from math import exp, log, log1p, sqrt
 from statistics import NormalDist, fmean, variance
 from typing import Any
 
+from staffel_wire.record import rounded
+
 KEPT_CALLS = 50
 """Of the last so many calls the lengths are kept, newest last."""
 
@@ -77,6 +79,10 @@ class Now:
     def prepared(self) -> int:
         return max(0, self.in_hand - (self.since_ms is not None))
 
+    def running_s(self, now_ms: float) -> float | None:
+        """For how long the call under way has taken."""
+        return None if self.since_ms is None else max(0.0, (now_ms - self.since_ms) / 1000)
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -85,6 +91,12 @@ class Estimate:
     mean: float
     low: float | None = None
     high: float | None = None
+
+
+def eta(told: Estimate | None) -> dict[str, float | None]:
+    """How an estimate is shown: None where nothing, and without a range where little, is known."""
+    mean, low, high = (told.mean, told.low, told.high) if told else (None, None, None)
+    return {"eta_s": rounded(mean), "eta_from_s": rounded(low), "eta_to_s": rounded(high)}
 
 
 def pace_of(text: str | None) -> Pace:

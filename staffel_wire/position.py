@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from staffel_wire import keys
-from staffel_wire.pace import Now, Pace, now_of, pace_of, stand_before, until_end
+from staffel_wire.pace import Now, Pace, eta, now_of, pace_of, stand_before, until_end
 from staffel_wire.record import as_object, pairs
 
 
@@ -40,17 +40,14 @@ def position(standing: Standing | None, now_ms: float) -> dict[str, Any] | None:
     """
     if standing is None:
         return None
-    prepared, since = standing.now.prepared, standing.now.since_ms
+    prepared = standing.now.prepared
     before = prepared + stand_before(standing.before, standing.others, batch=standing.batch)
-    elapsed = None if since is None else max(0.0, (now_ms - since) / 1000)
-    told = until_end(standing.pace.lengths(), before + 1, elapsed)
+    told = until_end(standing.pace.lengths(), before + 1, standing.now.running_s(now_ms))
     return {
         "lane": standing.lane,
         "place": before + 1,
         "of": prepared + standing.own + standing.others,
-        "eta_s": _rounded(told.mean if told else None),
-        "eta_from_s": _rounded(told.low if told else None),
-        "eta_to_s": _rounded(told.high if told else None),
+        **eta(told),
     }
 
 
@@ -64,7 +61,3 @@ def looked(job: str, reply: Sequence[Any]) -> dict[str, Any]:
     """The object of a job, of what `look.lua` has replied."""
     (record, ledger), now, standing = reply
     return as_object(job, pairs(record), pairs(ledger), now, position(standing_of(standing), now))
-
-
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 3)

@@ -72,8 +72,8 @@ def _attempt(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "n": int(row["n"]), "of": int(row["of"]), "stage": row["stage"], "model": row["model"],
         "outcome": row["outcome"], "reason": row.get("reason"), "status": row.get("status"),
-        "started_at": iso(float(row["started_at"])), "duration_s": _rounded(row.get("duration_s")),
-        "first_token_s": _rounded(row.get("first_token_s")), "completed": row.get("completed", False),
+        "started_at": iso(float(row["started_at"])), "duration_s": rounded(row.get("duration_s")),
+        "first_token_s": rounded(row.get("first_token_s")), "completed": row.get("completed", False),
         "committed": row.get("committed", False), "retry_after_s": row.get("retry_after_s"),
         "usage": usage, "cost_usd": row.get("cost_usd"), "worker": row.get("worker"),
         "detail": row.get("detail"),
@@ -94,7 +94,8 @@ def to_the_second(instant: str) -> str:
     return iso(math.ceil(datetime.fromisoformat(instant).timestamp()), "seconds")
 
 
-def _rounded(seconds: float | None) -> float | None:
+def rounded(seconds: float | None) -> float | None:
+    """As numbers are shown, to a thousandth."""
     return None if seconds is None else round(float(seconds), 3)
 
 

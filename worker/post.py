@@ -32,12 +32,16 @@ _log = logging.getLogger("staffel")
 class Server(Protocol):
     """The worker's side of the broker, as another thread may tell it."""
 
-    def serve(self) -> None: ...
+    def serve(self) -> None:
+        """Take jobs: the lane is this process's now."""
+        ...
 
-    def stand_by(self) -> None: ...
+    def stand_by(self) -> None:
+        """Take none: the lane is another's."""
+        ...
 
     def stand_by_now(self) -> None:
-        """In the consumer's own thread, before it takes its first message."""
+        """The same, in the consumer's own thread, before it takes its first message."""
         ...
 
 

@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 
 from staffel_wire import keys
 from staffel_wire.scripts import source
+from worker.post import Server
 from worker.state.connection import AWAY
 from worker.state.redis import SCRIPTS
 from worker.watch import Consumption, Mode, Watch
@@ -24,7 +25,7 @@ TTL_S = 60
 _log = logging.getLogger("staffel")
 
 
-class Consumer(Protocol):
+class Consumer(Server, Protocol):
     """The worker's side of the broker, as another thread may ask it."""
 
     unacked_index: str
@@ -41,18 +42,6 @@ class Consumer(Protocol):
 
     def told_time(self, server_s: float) -> None:
         """The server's clock says so many epoch seconds."""
-        ...
-
-    def serve(self) -> None:
-        """Take jobs: the lane is this process's now."""
-        ...
-
-    def stand_by(self) -> None:
-        """Take none: the lane is another's."""
-        ...
-
-    def stand_by_now(self) -> None:
-        """The same, in the consumer's own thread."""
         ...
 
     def wake(self) -> None:

@@ -16,6 +16,7 @@ from staffel_wire import keys
 from staffel_wire.message import HOUSEKEEPING, envelope
 from staffel_wire.scripts import source
 from staffel_wire.submit import LOOKS_MS
+from worker.state.time_given import time_given
 
 _SCRIPTS = Path(__file__).parent / "lua"
 
@@ -91,7 +92,7 @@ class OpenJobs:
         Nothing where `member` does not keep house, or has not been heard for some seconds itself.
         """
         names = [name for job in jobs for name in (keys.job(job), keys.attempts(job))]
-        given = [keys.WORKER_DEAD_AFTER_MS, *self._kept, _given(now_ms), self._most, LOOKS_MS, SOONER_MS, member]
+        given = [keys.WORKER_DEAD_AFTER_MS, *self._kept, time_given(now_ms), self._most, LOOKS_MS, SOONER_MS, member]
         lists = [keys.WORKERS, keys.OPEN, keys.DEAD, keys.PARKED, self.office, keys.WAITING]
         found = await self._reconcile(keys=[*lists, *names], args=given)
         await self._forget([jobs[place] for place, what, *_ in found if what == _GONE])
@@ -121,7 +122,7 @@ class OpenJobs:
         while True:
             names = [keys.job(job), keys.attempts(job), keys.job(leader), keys.OPEN, keys.DEAD]
             names += [keys.idempotency(key), keys.WAITING]
-            said = await self._follow(keys=names, args=[LOOKS_MS, *self._kept, leader, _given(now_ms), job])
+            said = await self._follow(keys=names, args=[LOOKS_MS, *self._kept, leader, time_given(now_ms), job])
             if said[0] != "instead":
                 return list(said)
             leader = str(said[1])
@@ -132,7 +133,7 @@ class OpenJobs:
 
     async def untold(self, job: str, now_ms: int | None = None) -> None:
         """Celery has heard something else after the end of this job: it is told again."""
-        await self._told(keys=[keys.job(job), keys.OPEN], args=[0, _given(now_ms)])
+        await self._told(keys=[keys.job(job), keys.OPEN], args=[0, time_given(now_ms)])
 
     async def served(self) -> frozenset[str]:
         """The lanes that a worker serves which was heard just now: one that died may count as living for some time."""
@@ -150,18 +151,14 @@ class OpenJobs:
             while jobs := await self._seek(keys=[queue], args=[first, first + _CHUNK - 1]):
                 found.update(jobs)
                 first += _CHUNK
-        found.update(await self._held(keys=[UNACKED_INDEX, UNACKED], args=[HELD_S, _given(now_ms)]))
+        found.update(await self._held(keys=[UNACKED_INDEX, UNACKED], args=[HELD_S, time_given(now_ms)]))
         return frozenset(found)
 
     async def requeue(self, job: str, queued: str, now_ms: int | None = None) -> bool:
         """Whether a job whose message is nowhere is to be sent again: not if it has gone on since it was `queued`."""
         names = [keys.job(job), keys.OPEN, keys.WAITING]
-        return bool(await self._requeue(keys=names, args=[queued, LOOKS_MS, _given(now_ms)]))
+        return bool(await self._requeue(keys=names, args=[queued, LOOKS_MS, time_given(now_ms)]))
 
     async def push(self, jobs: Sequence[str], queue: str) -> None:
         """Put plain messages of these jobs to the front of a queue: they have waited already."""
         await self._redis.rpush(queue, *(envelope(job, queue, origin=HOUSEKEEPING) for job in jobs))
-
-
-def _given(now_ms: int | None) -> int | str:
-    return "" if now_ms is None else now_ms

@@ -8,6 +8,7 @@ from typing import Any
 
 from worker.failover.attempt import Reason
 from worker.failover.state import Lesson
+from worker.state.time_given import time_given
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +31,14 @@ class Probes:
         self._lane, self._ask, self._told = lane, ask, told
 
     async def is_due(self, now_ms: int | None = None) -> bool:
-        return bool(await self._ask("probe", ["", self._lane, _given(now_ms)]))
+        return bool(await self._ask("probe", ["", self._lane, time_given(now_ms)]))
 
     async def take(self, owner: str, now_ms: int | None = None) -> Due | None:
-        found = await self._ask("probe", [owner, self._lane, _given(now_ms)])
+        found = await self._ask("probe", [owner, self._lane, time_given(now_ms)])
         return Due(str(found[0]), int(found[1])) if found else None
 
     async def settle(
         self, owner: str, due: Due, lesson: Lesson, reason: Reason | None, now_ms: int | None = None
     ) -> bool:
-        given = [owner, due.stage, due.generation, self._told(lesson), reason or "", _given(now_ms)]
+        given = [owner, due.stage, due.generation, self._told(lesson), reason or "", time_given(now_ms)]
         return bool(await self._ask("probed", given))
-
-
-def _given(now_ms: int | None) -> int | str:
-    return "" if now_ms is None else now_ms

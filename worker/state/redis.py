@@ -40,6 +40,7 @@ from worker.state.lane_lease import Claim, Said, said
 from worker.state.open_jobs import OpenJobs
 from worker.state.probes import Probes
 from worker.state.rules import Prices, Rules, nano_usd, places_of
+from worker.state.time_given import time_given
 
 SCRIPTS = Path(__file__).parent / "lua"
 _HAVE_A_MESSAGE = frozenset({Status.QUEUED, Status.RUNNING})
@@ -104,7 +105,7 @@ class RedisState:
         return await script(keys=names, args=arguments)
 
     async def admit(self, visit: Visit, now_ms: int | None = None) -> Admission:
-        given = [visit.owner, visit.lane, visit.worker, visit.fence, visit.delivery, visit.job, _given(now_ms)]
+        given = [visit.owner, visit.lane, visit.worker, visit.fence, visit.delivery, visit.job, time_given(now_ms)]
         match await self._ask(self._admit, visit.job, given):
             case ["permit", name, place, n, left, kept, now, fence, request, plan, dropped, probe]:
                 steps = tuple(json.loads(plan))
@@ -144,7 +145,7 @@ class RedisState:
 
         False: it was not this owner's any more.
         """
-        return bool(await self._ask(self._hand_back, job, [owner, _given(now_ms), int(died), int(called)]))
+        return bool(await self._ask(self._hand_back, job, [owner, time_given(now_ms), int(died), int(called)]))
 
     async def settle(
         self, permit: Permit, attempt: Attempt, settlement: Settlement = GOES_ON, now_ms: int | None = None
@@ -154,7 +155,7 @@ class RedisState:
         given = [
             permit.visit.fence, attempt.n, row, permit.place, settlement.end or "",
             json.dumps(asdict(answer)) if answer else "", settlement.last, attempt.reason or "",
-            json.dumps(_lesson(settlement.lesson)), _given(now_ms),
+            json.dumps(_lesson(settlement.lesson)), time_given(now_ms),
         ]  # fmt: skip
         match await self._ask(self._settle, job, given):
             case ["over", seen, now, alarm, told]:
@@ -170,13 +171,13 @@ class RedisState:
 
         False: it has ended meanwhile, or goes on.
         """
-        return bool(await self._ask(self._park, job, [job, signature, _given(now_ms)]))
+        return bool(await self._ask(self._park, job, [job, signature, time_given(now_ms)]))
 
     async def feed(self, now_ms: int | None = None) -> list[str]:
         """The parked jobs that are to be sent on now; each is told again after a while if nobody claims it, and its
         message is nowhere.
         """
-        sent, doubtful = await self._ask(self._feed, "", [_given(now_ms)]) or ([], [])
+        sent, doubtful = await self._ask(self._feed, "", [time_given(now_ms)]) or ([], [])
         if not doubtful:
             return list(sent)
         known = await self.open.whereabouts({stage.lane for stage in self._stages.values()}, now_ms)
@@ -210,7 +211,7 @@ class RedisState:
         """
         of_lane = [] if claim is None else [keys.lane(claim.lane), *places_of(claim.lane, self._stages.values())]
         names = [keys.WORKERS, keys.housekeeper(self._rules.digest), keys.PARKED, keys.LANES, *of_lane]
-        given = [member, keys.WORKER_DEAD_AFTER_MS, _given(now_ms), len(of_lane), *(claim.given() if claim else ())]
+        given = [member, keys.WORKER_DEAD_AFTER_MS, time_given(now_ms), len(of_lane), *(claim.given() if claim else ())]
         keeps, feeds, places, lane = await self._beat(keys=[*names, *map(keys.job, jobs)], args=given)
         cancelled = [jobs[place] for place in places]
         return Beat(cancelled, bool(keeps), bool(feeds), said(lane) if lane else None)
@@ -235,7 +236,7 @@ class RedisState:
     async def leave(self, member: str, lane: str | None = None, rests_ms: int = 0, now_ms: int | None = None) -> None:
         """Say that this process has ended; its lane is another's once the host has rested."""
         names = [keys.WORKERS, *([keys.lane(lane), keys.LANES] if lane else [])]
-        await self._leave(keys=names, args=[member, lane or "", rests_ms, _given(now_ms)])
+        await self._leave(keys=names, args=[member, lane or "", rests_ms, time_given(now_ms)])
 
 
 def pulse_name(member: str) -> str:
@@ -250,10 +251,6 @@ def _lesson(lesson: Lesson) -> dict[str, Any]:
     usd = told.pop("usd")
     told["nano"] = None if usd is None else nano_usd(usd)
     return {key: value for key, value in told.items() if value is not None}
-
-
-def _given(now_ms: int | None) -> int | str:
-    return "" if now_ms is None else now_ms
 
 
 def _view(job: str, seen: Any, now: int, standing: Sequence[Any] = ()) -> View:  # noqa: ANN401 - what a script returns

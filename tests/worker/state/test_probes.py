@@ -54,6 +54,12 @@ def opened(book: RedisBook, stage: str = "local") -> None:
     book.settle(call, failed(call), lesson=Lesson(failed=True))
 
 
+def due_again(book: RedisBook, stage: str = "local") -> None:
+    """It has failed, and the time of its breaker is over."""
+    opened(book, stage)
+    book.tick(30)
+
+
 def test_a_closed_stage_needs_none_and_an_open_one_not_before_its_time(book: RedisBook) -> None:
     assert take(book) is None
     opened(book)
@@ -64,8 +70,7 @@ def test_a_closed_stage_needs_none_and_an_open_one_not_before_its_time(book: Red
 
 
 def test_it_is_made_once(book: RedisBook) -> None:
-    opened(book)
-    book.tick(30)
+    due_again(book)
     assert book.run(book.state.probes("ollama").is_due(book.ms))
     assert take(book) is not None
     assert not book.run(book.state.probes("ollama").is_due(book.ms))
@@ -74,16 +79,14 @@ def test_it_is_made_once(book: RedisBook) -> None:
 
 def test_no_job_is_the_probe_of_a_local_host(book: RedisBook) -> None:
     """It would wait for its whole timeout where the host is still wedged."""
-    opened(book)
-    book.tick(30)
+    due_again(book)
     assert isinstance(admitted(book, "waits"), Parked)
     book.park("waits")
     assert book.feed() == []
 
 
 def test_what_answers_is_closed_and_those_who_wait_go_on(book: RedisBook) -> None:
-    opened(book)
-    book.tick(30)
+    due_again(book)
     admitted(book, "waits")
     book.park("waits")
     due = take(book)
@@ -94,8 +97,7 @@ def test_what_answers_is_closed_and_those_who_wait_go_on(book: RedisBook) -> Non
 
 
 def test_what_fails_again_is_open_for_longer(book: RedisBook) -> None:
-    opened(book)
-    book.tick(30)
+    due_again(book)
     due = take(book)
     assert due is not None
     told(book, due, Lesson(failed=True))
@@ -106,8 +108,7 @@ def test_what_fails_again_is_open_for_longer(book: RedisBook) -> None:
 
 
 def test_a_busy_host_is_asked_again_and_is_neither_open_for_longer_nor_closed(book: RedisBook) -> None:
-    opened(book)
-    book.tick(30)
+    due_again(book)
     due = take(book)
     assert due is not None
     told(book, due, Lesson(throttled=True, closed_s=5))
@@ -117,8 +118,7 @@ def test_a_busy_host_is_asked_again_and_is_neither_open_for_longer_nor_closed(bo
 
 
 def test_the_probe_of_an_owner_that_has_died_is_made_by_the_next_one(book: RedisBook) -> None:
-    opened(book)
-    book.tick(30)
+    due_again(book)
     due = take(book)
     assert due is not None
     book.dies(OWNER)
@@ -128,7 +128,6 @@ def test_the_probe_of_an_owner_that_has_died_is_made_by_the_next_one(book: Redis
 
 
 def test_other_protocols_are_probed_by_a_job(book: RedisBook) -> None:
-    opened(book, "cloudy")
-    book.tick(30)
+    due_again(book, "cloudy")
     assert take(book) is None
     assert permit(admitted(book, "probes", "cloudy")).probe
