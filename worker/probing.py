@@ -9,17 +9,19 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Protocol
 
 from config.stages import Stage
 from worker.failover import judge
 from worker.failover.attempt import Reason
 from worker.failover.clocks import Reply, read
+from worker.failover.outcome import health
 from worker.failover.provider import Call, Provider
 from worker.failover.request import Request
 from worker.failover.state import Lesson
 from worker.failover.turns import Idle, Warm
-from worker.failover.verdict import Counts, FaultClass
+from worker.failover.verdict import FaultClass
 from worker.state.connection import AWAY
 from worker.state.probes import Due
 
@@ -79,7 +81,7 @@ class Probing:
 
     async def _asked(self, stage: Stage) -> Reply:
         cold = await self._warm.is_cold(stage)
-        budget = stage.timeout + (stage.cold_load_timeout if cold else 0)
+        budget = stage.longest if cold else stage.timeout
         return await read(self._providers[stage.provider], Call(stage, REQUEST, TOKENS, cold=cold), budget)
 
 
@@ -94,10 +96,5 @@ def lesson_of(reply: Reply, stage: Stage) -> tuple[Lesson, Reason | None]:
     if reply.fault is None:
         return Lesson(worked=reply.end is not None, failed=reply.end is None), None if reply.end else Reason.INCOMPLETE
     verdict = judge.of_fault(reply.fault, stage.provider)
-    counts = verdict.consequences.counts
-    failed = counts is Counts.OUTAGE or verdict.fault_class in _NOT_TAKEN
-    lesson = Lesson(
-        worked=counts is Counts.QUALITY, failed=failed, throttled=counts is Counts.THROTTLE,
-        permanent=counts is Counts.PERMANENT, closed_s=reply.fault.retry_after_s or 0.0,
-    )  # fmt: skip
-    return lesson, verdict.reason
+    lesson = health(verdict, reply.fault)
+    return replace(lesson, failed=lesson.failed or verdict.fault_class in _NOT_TAKEN), verdict.reason

@@ -147,18 +147,27 @@ def _failed(case: Judged, verdict: Verdict, field: str) -> Settlement:
 
 def _lesson(case: Judged, verdict: Verdict) -> Lesson:
     """A failure's: an outage, a throttle or a permanent fault closes the stage; bad output says that it is there."""
-    fault, counts = case.reply.fault, verdict.consequences.counts
+    fault, taken = case.reply.fault, _taken(case)
+    return replace(
+        health(verdict, fault),
+        tokens=taken.tokens,
+        usd=taken.usd,
+        reached=fault is None or fault.kind not in {Kind.CONNECT, Kind.OURS},
+        loud=verdict.consequences.loud,
+    )
+
+
+def health(verdict: Verdict, fault: Fault | None) -> Lesson:
+    """What a failure says of its stage's health alone."""
+    counts = verdict.consequences.counts
     closes = counts in {Counts.THROTTLE, Counts.OUTAGE, Counts.PERMANENT}
     named = fault.retry_after_s if fault is not None and closes else None
-    return replace(
-        _taken(case),
+    return Lesson(
         worked=counts is Counts.QUALITY,
         failed=counts is Counts.OUTAGE,
         throttled=counts is Counts.THROTTLE,
         permanent=counts is Counts.PERMANENT,
         closed_s=0.0 if named is None else max(named, _SHORTEST_S),
-        reached=fault is None or fault.kind not in {Kind.CONNECT, Kind.OURS},
-        loud=verdict.consequences.loud,
     )
 
 
